@@ -1,11 +1,11 @@
-//! `overrun [WORD…]`: how much a run still computes after it was cancelled, for nodes that take long; those whose name
-//! begins with one of the words, or all.
+//! `overrun [WORD…]`: how much a run still computes after it was cancelled, for nodes that take long: those whose
+//! names begin with one of the words, or all.
 //!
 //! ```sh
 //! cargo run --profile release -p ort-conformance --example overrun -- Resize
 //! ```
 //! Every node runs by the CPU provider on one and on two threads, by its operator's `eval`, and as a constant that
-//! loading folds. What runs on for more than 100 ms is told, and makes the program fail. Needs about 4 GiB.
+//! loading folds. Overruns of more than 100 ms are reported, and make the program fail. Needs about 4 GiB.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a program talks to its user")]
@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use ort_conformance::overrun::{CASES, Outcome, Place, run};
 
-/// When a run is to end.
+/// When a run is cancelled.
 const TIME: Duration = Duration::from_millis(20);
-/// How much later it may.
+/// How much later it may return.
 const ALLOWED: Duration = Duration::from_millis(100);
 const PLACES: [Place; 4] = [Place::Cpu(1), Place::Cpu(2), Place::Reference, Place::Folded];
 
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
             if late > ALLOWED {
                 n_late += 1;
                 println!(
-                    "{} {place:?}: {:.0} ms of work after it was cancelled",
+                    "{} {place:?}: {:.0} ms of work after cancellation",
                     case.name,
                     late.as_secs_f64() * 1e3
                 );
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         }
     }
     println!(
-        "{n_ended} were ended, {n_short} were done, {n_late} were more than 100 ms of work after it was cancelled"
+        "{n_ended} were cancelled, {n_short} finished, {n_late} took more than 100 ms after cancellation"
     );
     if n_late == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

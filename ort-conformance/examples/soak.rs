@@ -1,7 +1,7 @@
-//! `soak HOURS [SEED [FAMILY]]`: the differential test for as long as one likes. `cargo xtask soak` starts it.
+//! `soak HOURS [SEED [FAMILY]]`: the differential test for a given time. `cargo xtask soak` starts it.
 //!
-//! Prints the seed, progress once a minute, and each new failure as small as it could be made. A failure is
-//! new if nothing failed in this family in the same way.
+//! Prints the seed, progress once a minute, and each new failure, reduced. A failure is new if no case of this family
+//! failed in the same way.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a program talks to its user")]
@@ -15,7 +15,7 @@ use ort_conformance::differential::{Coverage, Outcome, families, run_one};
 /// Multiply-adds of a case: a quarter of a second of plain evaluation.
 const BUDGET: usize = 100_000_000;
 
-/// Seeds of cases are this far apart: the multiplier of SplitMix64.
+/// The step between the seeds of cases: the multiplier of SplitMix64.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn main() -> ExitCode {
@@ -36,14 +36,14 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let (start, coverage) = (Instant::now(), Coverage::default());
     let mut soak = Soak { most: BTreeMap::new(), failures: BTreeMap::new(), n_failed: 0 };
-    let (mut n_cases, mut told) = (0_u64, Instant::now());
+    let (mut n_cases, mut reported) = (0_u64, Instant::now());
     while start.elapsed().as_secs_f64() < hours * 3600.0 {
         let family = families[usize::try_from(n_cases).unwrap_or(0) % families.len()];
         let case_seed = seed.wrapping_add(STEP.wrapping_mul(n_cases));
         soak.note(&run_one(family, case_seed, BUDGET, &coverage));
         n_cases += 1;
-        if told.elapsed() > Duration::from_mins(1) {
-            told = Instant::now();
+        if reported.elapsed() > Duration::from_mins(1) {
+            reported = Instant::now();
             let minutes = start.elapsed().as_secs() / 60;
             let kinds = soak.failures.len();
             println!("{minutes} min: {n_cases} cases, {} failed in {kinds} ways", soak.n_failed);
@@ -57,9 +57,9 @@ fn main() -> ExitCode {
 }
 
 struct Soak {
-    /// The largest part of a bound that a family needed.
+    /// The largest ratio of error to bound in a family.
     most: BTreeMap<&'static str, f64>,
-    /// How often each way to fail was met.
+    /// How often each kind of failure occurred.
     failures: BTreeMap<(&'static str, String), u64>,
     n_failed: u64,
 }

@@ -17,7 +17,7 @@ pub enum UnpackError {
     /// The stream cannot be inflated.
     #[error("the zlib stream is damaged: {0:?}")]
     Inflate(miniz_oxide::inflate::TINFLStatus),
-    /// The first bytes are another file's.
+    /// The magic bytes are wrong.
     #[error("not a file of node cases")]
     Magic,
     /// Counts and lengths do not fit the bytes.
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         Err(UnpackError::Damaged)
     }
 
-    /// Path and place of each file.
+    /// Path and range of each file.
     fn index(&mut self) -> Result<Vec<(String, Range<usize>)>, UnpackError> {
         let mut start = 0_usize;
         let mut files = Vec::new();

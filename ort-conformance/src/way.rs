@@ -16,23 +16,23 @@ use ort_tensor_io::{DataSet, Side, Tolerance};
 /// One way to run a model.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: &'static str,
     /// Whether every node runs its operator's own `eval`.
     pub is_reference: bool,
-    /// How far the graph is optimized.
+    /// The optimization level.
     pub level: Level,
-    /// Which instructions kernels use.
+    /// The instruction set of the kernels.
     pub isa: IsaChoice,
-    /// How many threads there are.
+    /// The number of threads.
     pub n_threads: usize,
-    /// Whether the model is saved with its constants packed, without those that are not read, and
-    /// that file is run.
+    /// Whether the model is saved as a packed file, without the constants that are only read packed, and that file is
+    /// run.
     pub is_packed: bool,
 }
 
 impl Way {
-    /// Every way this machine has; those it lacks are named on standard error by the caller.
+    /// Every way this machine has; the caller names those it lacks on stderr.
     pub const ALL: &'static [Way] = &[
         Way::new("reference", true, Level::Disable, IsaChoice::Generic, 1),
         Way::new("cpu", false, Level::Disable, IsaChoice::Best, 1),
@@ -71,7 +71,7 @@ impl Way {
     /// Builds a session of a model in memory.
     ///
     /// # Errors
-    /// The message of whatever is wrong.
+    /// The message of the error.
     pub fn session(&self, model: Bytes) -> Result<Session, String> {
         let model = if self.is_packed { self.packed(model)? } else { model };
         self.builder().commit(ModelBytes::from_owner(model)).map_err(|error| error.to_string())
@@ -85,11 +85,11 @@ impl Way {
     }
 }
 
-/// Runs a session on the files of a data set and compares what comes out, of new memory first and then
-/// of outputs in memory that holds anything: what lies there before a run must not matter.
+/// Runs a session on the files of a data set and compares the outputs, first in new memory and then in memory with
+/// arbitrary contents, which must not matter.
 ///
 /// # Errors
-/// The message of whatever is wrong or differs.
+/// The message of the error or difference.
 pub fn run_data_set(
     session: &Session,
     files: impl IntoIterator<Item = (PathBuf, Bytes)>,
@@ -110,25 +110,26 @@ pub fn run_data_set(
         given.collect()
     };
     let found = session.run(given()).map_err(|error| error.to_string())?;
-    let littered = |(name, value): (&str, &Value)| Some((name.to_owned(), littered(value)?));
-    let mut places: Vec<(String, Tensor)> = found.iter().filter_map(littered).collect();
+    let filled_with_ones =
+        |(name, value): (&str, &Value)| Some((name.to_owned(), filled_with_ones(value)?));
+    let mut places: Vec<(String, Tensor)> = found.iter().filter_map(filled_with_ones).collect();
     let found = found.into_values();
     set.check(&output_names, &found, tolerance).map_err(|error| error.to_string())?;
     let bound: BoundOutputs<'_> =
         places.iter_mut().map(|(name, place)| (name.as_str(), place)).collect();
     let rest = session.run_into(given(), bound, &RunOptions::new());
-    let rest = rest.map_err(|error| format!("into memory of the caller's: {error}"))?;
+    let rest = rest.map_err(|error| format!("into the caller's memory: {error}"))?;
     let found = output_names.iter().filter_map(|name| {
         let place = places.iter().find(|(other, _)| other == name);
         place.map_or_else(|| rest.get(name).cloned(), |(_, place)| Some(place.clone().into()))
     });
     let found: Vec<Value> = found.collect();
     set.check(&output_names, &found, tolerance)
-        .map_err(|error| format!("into memory of the caller's: {error}"))
+        .map_err(|error| format!("into the caller's memory: {error}"))
 }
 
-/// A tensor of the same type and shape that is full of ones; `None` for what no caller has memory for.
-fn littered(value: &Value) -> Option<Tensor> {
+/// A tensor of the same type and shape filled with ones; `None` for what a caller cannot provide memory for.
+fn filled_with_ones(value: &Value) -> Option<Tensor> {
     let tensor = value.as_tensor().ok().filter(|tensor| tensor.dtype() != DType::String)?;
     let mut buf = AlignedBuf::zeroed(tensor.n_bytes());
     buf.as_mut().fill(0xFF);

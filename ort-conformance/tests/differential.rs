@@ -11,16 +11,16 @@ const BUDGET: usize = 20_000_000;
 /// Cases of each family.
 const N_CASES: usize = 60;
 
-/// Seeds of each family, more than it has cases.
+/// The distance between the seeds of families, more than each has cases.
 const SEEDS: usize = 1000;
 
-/// Ways of one kernel to compute, which its variants name.
+/// Strategies of one kernel, which its variants name.
 const STRATEGIES: [&str; 5] =
     ["conv_nchwc/", "winograd_4x3/", "winograd_4x5/", "nchwc_pool/", "nchwc_global_pool/"];
 
-/// Cases that were wrong once: the graph, and how far each output may be off.
+/// Cases that failed once: the graph, and the tolerance of each output.
 const FOUND: &[(&str, &[f64])] = &[
-    // Strips of a last, smaller block of channels were longer than the scratch.
+    // Strips of a last, smaller NCHWc block were longer than the scratch.
     (
         "graph(x1: float[1,8,64,64], w2_s1: float[8,64,2,2]) -> (y) {
            y = ConvTranspose-11 [strides: [2, 2]] (x1, w2_s1)
@@ -30,7 +30,7 @@ const FOUND: &[(&str, &[f64])] = &[
 ];
 
 #[test]
-fn every_way_gives_what_plain_evaluation_gives() {
+fn every_configuration_agrees_with_plain_evaluation() {
     let (coverage, next, failed) =
         (Coverage::default(), AtomicUsize::new(0), Mutex::new(Vec::new()));
     let names = families();
@@ -40,14 +40,14 @@ fn every_way_gives_what_plain_evaluation_gives() {
             if i >= N_CASES * names.len() {
                 return;
             }
-            // Seeds of a family's own, which another family behind it does not change.
+            // Each family has its own seeds, which do not change when a family is appended.
             let (family, round) = (i % names.len(), i / names.len());
             let seed = (family * SEEDS + round) as u64;
             let outcome = run_one(family, seed, BUDGET, &coverage);
             if let Err(failure) = &outcome.result {
                 let mut report = format!("{}: {failure}\n{}", outcome.case.family, outcome.case);
                 if let Some((case, failure)) = outcome.shrunk() {
-                    report += &format!("\nas small as can be: {failure}\n{case}");
+                    report += &format!("\nreduced: {failure}\n{case}");
                 }
                 failed.lock().unwrap().push(report);
             }
@@ -67,7 +67,7 @@ fn every_way_gives_what_plain_evaluation_gives() {
 }
 
 #[test]
-fn what_was_wrong_once_is_right() {
+fn past_failures_pass() {
     for (text, bounds) in FOUND {
         let result = check(&Case::new(text, bounds), Ways::All, &Coverage::default());
         result.unwrap_or_else(|failure| panic!("{failure}\n{text}"));

@@ -20,12 +20,12 @@ use peak_alloc::PeakAlloc;
 static MEMORY: PeakAlloc = PeakAlloc;
 
 const N_MUTANTS: usize = 100_000;
-/// One mutant in so many is of a whole model; the others are of node cases, which are small.
+/// One in this many mutants is of a whole model; the others are of node cases, which are small.
 const ONE_IN: u64 = 25;
 const SLACK_BYTES: usize = 16 << 20;
 
 #[test]
-fn a_hundred_thousand_damaged_files_do_no_harm() {
+fn a_hundred_thousand_damaged_files_cause_no_panic() {
     let (models, small) = (models(), node_case_models());
     let mut rng = Rng::new(0x0417);
     let mut tally = [0_usize; 4];
@@ -49,8 +49,10 @@ fn a_hundred_thousand_damaged_files_do_no_harm() {
         }
     }
     let [fine, format, import, other] = tally;
-    println!("{fine} still load; refused: {format} as files, {import} as models, {other} as plans");
-    // The check can fail: were everything refused at once, little would have been tested.
+    println!(
+        "{fine} still load; rejected: {format} as files, {import} as models, {other} as plans"
+    );
+    // If everything were rejected at once, little would have been tested.
     assert!(fine > N_MUTANTS / 100 && format > N_MUTANTS / 100 && import > N_MUTANTS / 100);
 }
 
@@ -87,7 +89,7 @@ fn mutate(file: &[u8], other: &[u8], rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Overwrites a stretch of `bytes` with one of `other`.
+/// Overwrites a range of `bytes` with one of `other`.
 fn splice(bytes: &mut [u8], other: &[u8], rng: &mut Rng) {
     let n = 1 + rng.index(bytes.len().min(other.len()).min(4096));
     let (to, from) = (rng.index(bytes.len() - n + 1), rng.index(other.len() - n + 1));

@@ -1,6 +1,6 @@
 //! Damaged `.onnx` files, and damaged files of their elements: whatever the bytes, a session is built or a typed error
 //! comes back. Nothing panics, and building never holds more than twice the file plus 64 MiB: of the heap, and of all
-//! memory where the system tells, for large tensors are mappings.
+//! memory where the system reports it, since large tensors are mappings.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 
@@ -22,10 +22,10 @@ use peak_alloc::PeakAlloc;
 static MEMORY: PeakAlloc = PeakAlloc;
 
 const N_MUTANTS: usize = 10_000;
-/// One mutant in so many is of a whole model; the others are of node cases, which are small.
+/// One in this many mutants is of a whole model; the others are of node cases, which are small.
 const ONE_IN: u64 = 50;
 const SLACK_BYTES: usize = 64 << 20;
-/// The file that models with external data have elements in.
+/// The file with the external data of models.
 const EXTERNAL: &str = "external.bin";
 
 /// A model, and its other file.
@@ -35,7 +35,7 @@ struct Files {
 }
 
 #[test]
-fn ten_thousand_damaged_files_do_no_harm() {
+fn ten_thousand_damaged_files_cause_no_panic() {
     let (small, large) = (node_case_models(), real_model());
     let mut rng = Rng::new(0x0417);
     let (mut tally, mut most, mut n_resident) = ([0_usize; 4], 0, 0);
@@ -64,13 +64,15 @@ fn ten_thousand_damaged_files_do_no_harm() {
         }
     }
     let [fine, format, import, other] = tally;
-    println!("{fine} still load; refused: {format} as files, {import} as models, {other} as plans");
+    println!(
+        "{fine} still load; rejected: {format} as files, {import} as models, {other} as plans"
+    );
     println!("most memory: {} KiB; resident memory was known {n_resident} times", most >> 10);
-    // The check can fail: were everything refused at once, little would have been tested.
+    // If everything were rejected at once, little would have been tested.
     assert!(fine > N_MUTANTS / 100 && format > N_MUTANTS / 100 && import > N_MUTANTS / 100);
 }
 
-/// Has the system forget the most resident memory; how much there is now, in KiB, if it tells both.
+/// Resets the system's peak of resident memory; returns the current value in KiB, if the system supports both.
 fn reset_resident() -> Option<usize> {
     std::fs::write("/proc/self/clear_refs", "5").ok()?;
     resident_kib("VmRSS")
@@ -102,7 +104,7 @@ fn mutate(file: &[u8], other: &[u8], rng: &mut Rng) -> Vec<u8> {
     match rng.below(8) {
         0 => bytes.truncate(rng.index(bytes.len() + 1)),
         1 => {
-            // A stretch of another file.
+            // A range of another file.
             let n = 1 + rng.index(bytes.len().min(other.len()).min(4096));
             let (to, from) = (rng.index(bytes.len() - n + 1), rng.index(other.len() - n + 1));
             bytes[to..to + n].copy_from_slice(&other[from..from + n]);

@@ -1,4 +1,4 @@
-//! The models in the repository, every way, against the outputs of ONNX Runtime.
+//! The models in the repository, in every configuration, against the outputs of ONNX Runtime.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 

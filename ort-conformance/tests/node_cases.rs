@@ -1,4 +1,4 @@
-//! Every node case of the ONNX standard, every way; `fixtures/failing.txt` lists those that fail.
+//! Every node case of the ONNX standard, in every configuration; `fixtures/failing.txt` lists those that fail.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use ort_conformance::{Way, node_cases, run_data_set};
 use ort_tensor_io::Tolerance;
 
-/// Where the list stands, and the variable that rewrites it.
+/// The list, and the variable that rewrites it.
 const LIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/failing.txt");
 const UPDATE: &str = "UPDATE_EXPECT";
 
@@ -43,9 +43,10 @@ fn exactly_the_listed_cases_fail() {
                 let ways: Vec<_> = failures.iter().map(|(way, _)| *way).collect();
                 writeln!(report, "{name} fails only with {}", ways.join(", ")).unwrap();
             }
-            // What the runtime says itself must be what the list says.
+            // The runtime's own message must be the listed one.
             Some(reason) if is_unsupported(message) && reason != message => {
-                writeln!(report, "{name}: listed as `{reason}`, but says `{message}`").unwrap();
+                writeln!(report, "{name}: listed as `{reason}`, but fails with `{message}`")
+                    .unwrap();
             }
             Some(_) => {}
         }
@@ -66,7 +67,7 @@ fn exactly_the_listed_cases_fail() {
     assert!(report.is_empty(), "{} of {} cases fail\n{report}", found.len(), cases.len());
 }
 
-/// A failure that needs no other reason than what the message says.
+/// A failure whose message is reason enough.
 fn is_unsupported(message: &str) -> bool {
     message.contains(" not supported: ")
 }

@@ -1,4 +1,4 @@
-//! A model is the same one whichever format it is read from: every node case, random networks, and one whose elements
+//! A model is the same in both formats: every node case, random networks, and one whose elements
 //! are in another file.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
@@ -21,7 +21,7 @@ fn optimize(level: Level, bytes: Bytes) -> Result<Optimized, SessionError> {
     builder(level).optimize(ModelBytes::from_owner(bytes))
 }
 
-/// The text of the same model from a `.onnx` file; none if it has something that no file can hold.
+/// The text of the same model from a `.onnx` file; `None` if a file cannot represent it.
 fn from_onnx(level: Level, plain: &Optimized) -> Option<String> {
     let bytes = Bytes::from(plain.to_onnx_bytes().ok()?);
     Some(optimize(level, bytes).unwrap().text())
@@ -32,7 +32,7 @@ fn every_node_case_is_the_same_graph_from_both_formats() {
     let files = node_cases::unpack(include_bytes!("../fixtures/node_cases.bin")).unwrap();
     let (mut n_same, mut different) = (0, Vec::new());
     for (path, bytes) in files.into_iter().filter(|(path, _)| path.ends_with(".ort")) {
-        // A model with an operator that we lack is no case of this test.
+        // Models with unsupported operators are skipped.
         let Ok(plain) = optimize(Level::Disable, bytes) else { continue };
         match from_onnx(Level::Disable, &plain) {
             Some(text) if text == plain.text() => n_same += 1,
@@ -57,7 +57,7 @@ fn random_networks_compute_the_same_from_both_formats() {
             let inputs = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor));
             session.run(inputs.collect::<Vec<_>>()).unwrap().into_values()
         };
-        // As they print, not as they compare: a NaN is no other NaN.
+        // Compared as text, since NaN does not equal itself.
         assert_eq!(format!("{:?}", run(bytes)), format!("{:?}", run(onnx)), "case {i}");
     }
 }
@@ -86,7 +86,7 @@ fn with_external_data() -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn elements_in_another_file_are_mapped_wherever_it_may_be() {
+fn external_data_is_mapped_from_any_folder() {
     let (model, data) = with_external_data();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.onnx");
@@ -111,7 +111,7 @@ fn elements_in_another_file_are_mapped_wherever_it_may_be() {
 
 /// Without the file, too.
 #[test]
-fn elements_that_are_given_are_looked_for_in_no_file() {
+fn provided_external_data_is_not_read_from_files() {
     let (model, data) = with_external_data();
     let plain = ort_onnx::open(&Bytes::from(model.clone()), &Limits::default()).unwrap();
     let files = [("weights.bin".to_owned(), Bytes::from(data.clone()))].into();
@@ -131,9 +131,9 @@ fn elements_that_are_given_are_looked_for_in_no_file() {
     assert_eq!(given.to_bytes().unwrap(), with_file.to_bytes().unwrap());
 }
 
-/// A packed file of a cache is made of all files of a model.
+/// A packed file of a cache depends on all files of a model.
 #[test]
-fn a_cache_sees_that_another_file_of_a_model_changed() {
+fn a_cache_notices_changed_external_data() {
     let (model, mut data) = with_external_data();
     let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (path, weights) = (folder.path().join("model.onnx"), folder.path().join("weights.bin"));
@@ -152,7 +152,7 @@ fn a_cache_sees_that_another_file_of_a_model_changed() {
 
 #[cfg(unix)]
 #[test]
-fn links_that_lead_out_of_the_folder_are_followed_only_if_the_caller_says_so() {
+fn links_out_of_the_folder_are_followed_only_if_allowed() {
     let (model, data) = with_external_data();
     let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let path = folder.path().join("model.onnx");
@@ -162,6 +162,6 @@ fn links_that_lead_out_of_the_folder_are_followed_only_if_the_caller_says_so() {
         .unwrap();
     let refused = builder(Level::Disable).commit_from_file(&path).unwrap_err();
     assert!(refused.to_string().contains("a link leads out of the folder"), "{refused}");
-    let told = builder(Level::Disable).external_data_folder(folder.path());
-    assert!(told.commit_from_file(&path).is_ok());
+    let with_folder = builder(Level::Disable).external_data_folder(folder.path());
+    assert!(with_folder.commit_from_file(&path).is_ok());
 }

@@ -1,4 +1,4 @@
-//! What is saved is what was optimized: every node case and every model in the repository.
+//! A saved model reads back as it was optimized: every node case and every model in the repository.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 
@@ -15,15 +15,15 @@ fn optimize(level: Level, bytes: Bytes) -> Result<Optimized, String> {
     builder.optimize(ModelBytes::from_owner(bytes)).map_err(|error| error.to_string())
 }
 
-/// What is wrong with the file that is saved of `model`, if anything.
+/// Checks the file saved from `model`.
 fn difference(level: Level, model: &Bytes) -> Result<(), String> {
-    // A model with an operator that we lack is no case of this test.
+    // Models with unsupported operators are skipped.
     let Ok(optimized) = optimize(level, model.clone()) else { return Ok(()) };
     let read = read_back(&optimized)?;
     if operators(&optimized) != operators(&read) {
         return Err(format!("it reads back as\n{}", read.text()));
     }
-    // Inference from the start can tell more than inference rewrite by rewrite did.
+    // Inference of the final graph can find more than inference after each rewrite did.
     let optimized = if level == Level::Disable { optimized } else { read };
     let read = read_back(&optimized)?;
     let (expected, found) = (optimized.text(), read.text());
@@ -32,12 +32,12 @@ fn difference(level: Level, model: &Bytes) -> Result<(), String> {
     }
     match bytes_of(&optimized)? == bytes_of(&read)? {
         true => Ok(()),
-        false => Err("saved again it has other bytes".to_owned()),
+        false => Err("saving it again gives other bytes".to_owned()),
     }
 }
 
-/// The same for a file that holds images in blocks: these are read as plain ones, and go back into
-/// blocks at the level that put them there.
+/// The same for a file with NCHWc operators: these are read as plain ones, and converted to NCHWc again at level
+/// layout.
 fn difference_in_blocks(level: Level, model: &Bytes) -> Result<(), String> {
     let optimized = optimize(level, model.clone())?;
     let read = optimize(level, bytes_of(&optimized)?)?;
@@ -66,7 +66,7 @@ fn every_node_case_reads_back_as_it_was_saved() {
     let files = node_cases::unpack(include_bytes!("../fixtures/node_cases.bin")).unwrap();
     let mut report = String::new();
     let models = files.iter().filter(|(path, _)| path.ends_with(".ort"));
-    // Neighbours are much alike: one level each is enough.
+    // Neighbouring cases are similar: one level each is enough.
     let levels = [Level::Disable, Level::All].into_iter().cycle();
     for ((path, model), level) in models.zip(levels) {
         if let Err(error) = difference(level, model) {

@@ -100,7 +100,7 @@ impl Attrs {
         })
     }
 
-    /// The subgraphs, those of attributes that hold several among them.
+    /// All subgraphs, including those of attributes that hold several.
     pub fn subgraphs(&self) -> impl Iterator<Item = &Graph> {
         self.0.iter().flat_map(|(_, attr)| match attr {
             Attr::Graph(graph) => std::slice::from_ref(&**graph),
@@ -109,7 +109,7 @@ impl Attrs {
         })
     }
 
-    /// The same, to change.
+    /// The same, mutably.
     pub(crate) fn graphs_mut(&mut self) -> impl Iterator<Item = &mut Graph> {
         self.0.iter_mut().flat_map(|(_, attr)| match attr {
             Attr::Graph(graph) => std::slice::from_mut(&mut **graph),
@@ -118,7 +118,7 @@ impl Attrs {
         })
     }
 
-    /// Follows a change of ids in the graph that the node is in.
+    /// Renumbers captured values after the ids of the enclosing graph changed.
     pub fn map_captures(&mut self, to: &dyn Fn(ValueId) -> ValueId) {
         self.graphs_mut().for_each(|graph| graph.map_captures(to));
     }
@@ -134,17 +134,17 @@ impl FromIterator<(String, Attr)> for Attrs {
     }
 }
 
-/// What an operator is made from: version, attributes, and which inputs and outputs are there.
+/// What an operator is made from: version, attributes, and which inputs and outputs are present.
 #[derive(Debug)]
 pub struct NodeSpec<'a> {
     /// The version of the operator's specification that the node follows.
     pub since_version: i32,
-    /// For each input position, whether an input is there.
+    /// For each input position, whether an input is present.
     pub inputs: &'a [bool],
     /// How many output positions there are.
     pub n_outputs: usize,
     attrs: &'a Attrs,
-    /// One flag an attribute: an attribute that no operator asked for is an error.
+    /// One flag per attribute: an attribute that the operator never reads is an error.
     read: Vec<Cell<bool>>,
 }
 
@@ -196,7 +196,7 @@ impl<'a> NodeSpec<'a> {
         value_type: Type => &'a Type, "a type", |value: &'a Type| value;
     }
 
-    /// An integer attribute that stands for a truth value; `default` if it is absent.
+    /// An integer attribute used as a boolean; `default` if it is absent.
     ///
     /// # Errors
     /// If the attribute is not 0 or 1.
@@ -209,10 +209,10 @@ impl<'a> NodeSpec<'a> {
         }
     }
 
-    /// An integer attribute that is the ONNX number of an element type; 0 (undefined) is none.
+    /// An integer attribute that denotes an element type; 0 (undefined) is `None`.
     ///
     /// # Errors
-    /// If the number is that of no element type.
+    /// If the number denotes no element type.
     pub fn dtype(&self, name: &'static str) -> Result<Option<DType>, OpError> {
         let Some(number) = self.int(name)?.filter(|&number| number != 0) else { return Ok(None) };
         let dtype = i32::try_from(number).ok().and_then(DType::from_onnx);
@@ -220,18 +220,17 @@ impl<'a> NodeSpec<'a> {
         Ok(Some(dtype.ok_or_else(wrong)?))
     }
 
-    /// Marks an attribute as read that has no meaning here (a hint, or one that the specification
-    /// says to ignore).
+    /// Marks as read an attribute that has no effect here (a hint, or one that the specification says to ignore).
     pub fn ignore(&self, name: &str) {
         let _ = self.attr(name);
     }
 
-    /// Whether the input at `index` is there.
+    /// Whether the input at `index` is present.
     pub fn has_input(&self, index: usize) -> bool {
         self.inputs.get(index).copied().unwrap_or(false)
     }
 
-    /// The first attribute that was not asked for.
+    /// The first attribute that was not read.
     pub(crate) fn unread(&self) -> Option<&'a str> {
         let mut attrs = self.attrs.0.iter().zip(&self.read);
         attrs.find(|(_, read)| !read.get()).map(|((name, _), _)| name.as_str())

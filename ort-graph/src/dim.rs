@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 pub enum Dim {
     /// This many elements.
     Known(usize),
-    /// The same number wherever the name stands.
+    /// The same number wherever the name occurs.
     Symbol(Arc<str>),
     /// Nothing is known.
     Unknown,

@@ -54,14 +54,14 @@ pub struct TensorType {
 pub struct TypeConflict {
     /// The type that was known before.
     pub expected: Box<Type>,
-    /// The type that came.
+    /// The type that was found.
     pub found: Box<Type>,
 }
 
 impl Fact {
     /// Nothing is known.
     pub const UNKNOWN: Fact = Fact { ty: Type::Unknown, constant: None };
-    /// Integers of no more than so many elements may be a shape or a list of axes.
+    /// Only integer tensors of at most so many elements may be a shape or a list of axes.
     pub const MAX_INTS: usize = 1 << 16;
 
     /// A tensor with these dimensions.
@@ -70,7 +70,7 @@ impl Fact {
         Type::Tensor(TensorType { dtype, dims }).into()
     }
 
-    /// A tensor of which not even the rank is known.
+    /// A tensor of unknown rank.
     pub fn unranked(dtype: DType) -> Self {
         Type::Tensor(TensorType { dtype, dims: None }).into()
     }
@@ -85,7 +85,7 @@ impl Fact {
         Self { constant: Some(tensor.clone()), ..Self::shaped(tensor.dtype(), tensor.shape()) }
     }
 
-    /// The type of a value that is there.
+    /// The type of an actual value.
     pub fn of_value(value: &Value) -> Self {
         Type::of_value(value).into()
     }
@@ -148,7 +148,7 @@ impl Fact {
 }
 
 impl Type {
-    /// The type of a value that is there.
+    /// The type of an actual value.
     pub fn of_value(value: &Value) -> Type {
         match value {
             Value::Tensor(tensor) => Fact::shaped(tensor.dtype(), tensor.shape()).ty,
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn joining_keeps_only_what_holds_of_both() {
+    fn joining_keeps_only_what_both_have() {
         let n = || Dim::Symbol("n".into());
         let a = Fact::tensor(DType::F32, [n(), Dim::Known(3), Dim::Known(1)]).ty;
         let b = Fact::tensor(DType::F32, [n(), Dim::Known(3), Dim::Known(2)]).ty;
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_is_of_the_type_that_all_items_have() {
+    fn a_sequence_has_the_common_type_of_its_items() {
         let item = |shape: &[usize]| Value::Tensor(Tensor::zeros(DType::I8, shape).unwrap());
         let of_items = |items: Vec<Value>| Type::of_value(&Value::Sequence(items));
         let sequence = |fact: Fact| Type::Sequence(Box::new(fact.ty));

@@ -40,16 +40,16 @@ pub struct ValueInfo {
     pub fact: Fact,
     /// The contents it has unless a run gives others: an initializer that is also an input.
     pub default: Option<Tensor>,
-    /// Forms of it, if it is a constant, that stand beside its elements in the file.
+    /// If it is a constant: its packed forms, stored in the file next to its elements.
     pub packed: Vec<PackedForm>,
     producer: Option<(NodeId, usize)>,
     consumers: SmallVec<[NodeId; 2]>,
 }
 
-/// A constant as some kernel wants to read it.
+/// A constant in the layout that some kernel reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedForm {
-    /// What was made of it, unique among all forms: a name of the kernel's and its parameters.
+    /// Identifies the form among all forms: a name given by the kernel, and its parameters.
     pub label: String,
     /// The form, aligned as the bytes of the file are.
     pub bytes: Bytes,
@@ -72,9 +72,9 @@ pub struct Node {
     pub outputs: SmallVec<[Option<ValueId>; 1]>,
     /// Values of this graph that its subgraphs read.
     pub captured: Vec<ValueId>,
-    /// Its attributes, subgraphs among them.
+    /// Its attributes, including subgraphs.
     pub attrs: Attrs,
-    /// What it means.
+    /// Its semantics.
     pub op: Arc<dyn Operator>,
 }
 
@@ -173,8 +173,8 @@ impl Graph {
         self.add_value(name, Fact::constant(tensor))
     }
 
-    /// Adds a node: makes its operator, infers the facts of its outputs and unifies them with what
-    /// was declared. Nothing changes on an error.
+    /// Adds a node: creates its operator, infers the facts of its outputs and unifies them with
+    /// what was declared. Nothing changes on an error.
     ///
     /// # Errors
     /// If there is no such operator, or types and shapes do not fit.
@@ -258,7 +258,7 @@ impl Graph {
         }
     }
 
-    /// The graph's inputs, overridable initializers among them.
+    /// The graph's inputs, including overridable initializers.
     pub fn inputs(&self) -> &[ValueId] {
         &self.inputs
     }
@@ -278,17 +278,17 @@ impl Graph {
         self.outputs = outputs;
     }
 
-    /// For a subgraph: the values it takes from the graph around it, as (here, there).
+    /// For a subgraph: the values it captures, as (here, in the enclosing graph).
     pub fn captures(&self) -> &[(ValueId, ValueId)] {
         &self.captures
     }
 
-    /// Declares that `here` is the value `there` of the graph around this one.
+    /// Declares that `here` is the value `there` of the enclosing graph.
     pub fn add_capture(&mut self, here: ValueId, there: ValueId) {
         self.captures.push((here, there));
     }
 
-    /// Follows a change of ids in the graph around this one.
+    /// Renumbers captured values after the ids of the enclosing graph changed.
     pub(crate) fn map_captures(&mut self, to: &dyn Fn(ValueId) -> ValueId) {
         for (_, there) in &mut self.captures {
             *there = to(*there);
@@ -330,7 +330,7 @@ impl Graph {
         self.value(id).producer
     }
 
-    /// The nodes that read a value or capture it, once for each time.
+    /// The nodes that read a value or capture it, once per use.
     pub fn consumers(&self, id: ValueId) -> &[NodeId] {
         &self.value(id).consumers
     }
@@ -368,12 +368,12 @@ impl Graph {
 }
 
 impl Node {
-    /// Every value it depends on: inputs and captured values, repeated ones repeated.
+    /// Every value it depends on: inputs and captured values, with repetitions.
     pub fn reads(&self) -> impl Iterator<Item = ValueId> {
         self.inputs.iter().flatten().chain(&self.captured).copied()
     }
 
-    /// What it means, if that is a `T`.
+    /// Its operator, if that is a `T`.
     pub fn operator<T: Operator>(&self) -> Option<&T> {
         (&*self.op as &dyn Any).downcast_ref()
     }

@@ -1,4 +1,4 @@
-//! What every operator promises, whatever it computes.
+//! The contract of every operator.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -18,7 +18,8 @@ pub trait Operator: Any + Debug + Send + Sync {
     /// If types or dimensions do not fit, so that [`Operator::eval`] would fail.
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError>;
 
-    /// Computes the outputs: plain and obviously right. For data movement it is the fast way, too.
+    /// Computes the outputs, in the simplest correct way. For data movement it is also the fast
+    /// way.
     ///
     /// # Errors
     /// If the inputs are not what the operator allows, down to single values (an index out of
@@ -31,7 +32,7 @@ pub trait Operator: Any + Debug + Send + Sync {
     }
 
     /// Floating-point operations (a multiply-add counts two) for inputs and outputs of known
-    /// shape; 0 where arithmetic is not what costs.
+    /// shape; 0 where arithmetic does not dominate.
     fn flops(&self, _inputs: &Facts<'_>, _outputs: &[Fact]) -> u64 {
         0
     }
@@ -42,8 +43,8 @@ pub trait Operator: Any + Debug + Send + Sync {
 pub struct Behaviour {
     /// `eval` can write output `.1` over input `.0` of equal type and shape, for each pair.
     pub in_place: &'static [(usize, usize)],
-    /// `eval` can make output `.1` of the value of input `.0` itself, whatever their shapes, for each
-    /// pair (see `Output::take`).
+    /// `eval` can turn the value of input `.0` itself into output `.1`, whatever their shapes, for each pair (see
+    /// `Output::take`).
     pub takes: &'static [(usize, usize)],
     /// Output 0 is the bytes of input 0 under another shape: nothing needs to be computed.
     pub is_alias: bool,
@@ -59,7 +60,7 @@ impl Default for Behaviour {
     }
 }
 
-/// A node that runs subgraphs. Carried values and captured values are the plan's business.
+/// A node that runs subgraphs. The plan handles carried and captured values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Control {
@@ -126,7 +127,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// That the tensor at `index`, if it is there, has elements of type `expected`.
+    /// Checks that the tensor at `index`, if present, has elements of type `expected`.
     ///
     /// # Errors
     /// If it has others.
@@ -149,12 +150,11 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Why a node cannot be what it says, or cannot compute what it was given. The node's name is
-/// added by whoever knows it.
+/// Why a node is invalid, or cannot compute its outputs. The layer that knows the node's name adds it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpError {
-    /// An attribute that must be there is absent.
+    /// A required attribute is absent.
     #[error("attribute `{name}` is missing")]
     MissingAttribute {
         /// Its name.

@@ -17,7 +17,7 @@ pub struct CycleError {
 }
 
 /// Kahn's algorithm; among nodes that are ready, the one with the lowest id goes first, so that
-/// the order depends on nothing but the graph.
+/// the order depends on the graph alone.
 pub(crate) fn topological(graph: &Graph) -> Result<Vec<NodeId>, CycleError> {
     let ids: Vec<NodeId> = graph.node_ids().collect();
     let n_slots = ids.last().map_or(0, |id| id.index() + 1);

@@ -1,4 +1,4 @@
-//! A change of a graph that is built aside, checked, and made whole or not at all.
+//! A change of a graph that is built separately, checked, and committed atomically.
 
 // collects are bounded: as long as the graph's lists
 
@@ -13,10 +13,10 @@ use crate::registry::Registry;
 
 /// New values and nodes, and which old values they replace. Nodes of the patch may read values of
 /// the graph and of the patch alike; nodes of the graph read what replaces their inputs, those of
-/// the patch read what they name, so a patch can also put a node behind a value.
+/// the patch read what they name, so a patch can also insert a node after a value.
 #[derive(Clone, Debug)]
 pub struct Patch {
-    /// What the graph had when the patch was begun: ids of the patch follow.
+    /// The size of the graph when the patch was begun: ids of the patch follow.
     sizes: (usize, usize),
     values: Vec<NewValue>,
     nodes: Vec<NewNode>,
@@ -35,7 +35,7 @@ struct NewValue {
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     taken: HashSet<String>,
-    /// The number that was last put behind each hint.
+    /// The last number appended to each hint.
     numbers: HashMap<String, usize>,
 }
 
@@ -61,9 +61,9 @@ impl Names {
 pub struct Change {
     /// The new nodes.
     pub added: Vec<NodeId>,
-    /// The nodes that the patch made useless, which are gone.
+    /// The nodes that became unused and were removed.
     pub removed: Vec<NodeId>,
-    /// The nodes that read something else than before, or of which more is known.
+    /// The nodes whose inputs changed, or of which more is known.
     pub readers: Vec<NodeId>,
 }
 
@@ -92,7 +92,7 @@ pub enum PatchError {
         conflict: TypeConflict,
     },
     /// An input or captured value, which no node computes, cannot be replaced.
-    #[error("`{value}` is given to the graph and cannot be replaced")]
+    #[error("`{value}` is an input or captured and cannot be replaced")]
     Given {
         /// The name of the value.
         value: String,
@@ -115,8 +115,8 @@ impl Patch {
         Self { sizes: graph.sizes(), values, nodes, replaced: Vec::new(), swept: Vec::new() }
     }
 
-    /// A new value that some node of the patch computes. It keeps the name `hint` where no other
-    /// value has it and it takes over no name.
+    /// A new value that some node of the patch computes. It keeps the name `hint` unless another value has it or it
+    /// takes over a name.
     ///
     /// # Errors
     /// If the graph would be full.
@@ -145,8 +145,7 @@ impl Patch {
         self.nodes.push(node);
     }
 
-    /// New nodes of this domain follow no newer version of their operators: the one that a model
-    /// imports.
+    /// Limits new nodes of this domain to version `newest` of their operators, the one that a model imports.
     pub fn limit_version(&mut self, domain: &str, newest: i32) {
         for node in self.nodes.iter_mut().filter(|node| node.domain == domain) {
             node.since_version = node.since_version.min(newest);
@@ -164,22 +163,22 @@ impl Patch {
     }
 
     /// Every node of the graph that reads `old`, every subgraph that captures it, and the graph
-    /// itself where it returns it, take `new` instead.
+    /// itself where it returns it, use `new` instead.
     pub fn replace(&mut self, old: ValueId, new: ValueId) {
         self.replaced.push((old, new));
     }
 
-    /// The node goes if its outputs are unused, and with it those that served only it.
+    /// Removes the node if its outputs are unused, and with it the nodes that served only it.
     /// (Nodes whose outputs are replaced need not be named.)
     pub fn sweep(&mut self, node: NodeId) {
         self.swept.push(node);
     }
 
-    /// Makes the change: adds, checks, replaces, and removes what has become useless. Returned
+    /// Applies the change: adds, checks, replaces, and removes what has become unused. Returned
     /// values keep their names: a replacement takes over the name of what it replaces.
     ///
-    /// That no node comes to depend on its own output is the caller's promise: a replacement must
-    /// not be computed from what it replaces by nodes of the graph.
+    /// The caller guarantees that no node comes to depend on its own output: a replacement must not be computed from
+    /// what it replaces by nodes of the graph.
     ///
     /// # Errors
     /// If a node is not valid, or a replacement does not fit; the graph is then as it was.
@@ -187,7 +186,7 @@ impl Patch {
         self.commit_with(graph, registry, &mut Names::default())
     }
 
-    /// The same for one of many patches of a graph, which share what they know of its names.
+    /// The same for one of many patches of a graph, which share `names`.
     ///
     /// # Errors
     /// If a node is not valid, or a replacement does not fit; the graph is then as it was.
@@ -232,7 +231,7 @@ impl Patch {
         ids.collect()
     }
 
-    /// What is known of `new` once it stands for `old`, too.
+    /// What is known of `new` once it replaces `old`.
     fn check(&self, graph: &Graph, old: ValueId, new: ValueId) -> Result<Fact, PatchError> {
         let (from, to) = (graph.value(old), graph.value(new));
         let is_computed = graph.producer(old).is_some();
@@ -258,7 +257,7 @@ impl Patch {
         })
     }
 
-    /// Puts `new` where `old` is; returns the nodes that something changes for.
+    /// Replaces `old` by `new`; returns the affected nodes.
     fn put(&self, graph: &mut Graph, old: ValueId, new: ValueId, fact: Fact) -> Vec<NodeId> {
         let is_old = |node: NodeId| node.index() < self.sizes.1;
         let mut readers = graph.replace_uses_where(old, new, is_old);

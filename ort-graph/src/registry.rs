@@ -1,4 +1,4 @@
-//! From (domain, operator, version) to the object that knows what it means.
+//! Maps (domain, operator, version) to the operator.
 
 // collects are bounded: as long as the graph's lists
 
@@ -22,7 +22,7 @@ pub struct OpDef {
     /// specification's means the older one.
     pub versions: (i32, i32),
     /// Which element types it takes: those of its data, the first type parameter of its
-    /// specification. What it does with others (indices, scales) is its own business.
+    /// specification. The operator itself checks others (of indices, scales).
     pub types: fn(DType) -> bool,
     /// Reads the attributes.
     pub build: fn(&NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError>,
@@ -35,7 +35,7 @@ pub struct Registry {
     bodies: Option<BodyInputs>,
 }
 
-/// A node that has subgraphs, before it is made.
+/// A node that has subgraphs, before it is created.
 #[derive(Clone, Copy, Debug)]
 pub struct Body<'a> {
     /// The operator set: empty for ai.onnx.
@@ -46,11 +46,11 @@ pub struct Body<'a> {
     pub since_version: i32,
     /// The types of what the node reads.
     pub inputs: &'a [Type],
-    /// Its attributes besides the subgraphs.
+    /// Its attributes except the subgraphs.
     pub attrs: &'a Attrs,
 }
 
-/// What the inputs of a node's subgraphs are, as far as that follows from the node.
+/// The types of the inputs of a node's subgraphs, as far as they follow from the node.
 pub type BodyInputs = fn(&Body<'_>) -> Vec<Type>;
 
 /// A node for which there is no operator, or that is not a valid one.
@@ -65,7 +65,7 @@ pub enum RegistryError {
         /// The operator.
         op_type: String,
     },
-    /// The operator is there, but not in this version.
+    /// The operator exists, but not in this version.
     #[error("operator {domain}:{op_type} is known in versions {oldest} to {newest}, not {found}")]
     UnknownVersion {
         /// The domain, `ai.onnx` for the empty one.
@@ -90,7 +90,7 @@ impl Registry {
         groups.iter().copied().fold(Self::default(), Self::with)
     }
 
-    /// The same with these operators as well. Where an earlier one covers the same version, that counts.
+    /// The same with these operators as well. Where an earlier one covers the same version, it takes precedence.
     #[must_use]
     pub fn with(mut self, defs: &[OpDef]) -> Self {
         for def in defs {
@@ -99,14 +99,14 @@ impl Registry {
         self
     }
 
-    /// The same, which also knows what the inputs of subgraphs are: files need not say.
+    /// The same, which also knows the types of subgraph inputs: files need not state them.
     #[must_use]
     pub const fn with_bodies(mut self, bodies: BodyInputs) -> Self {
         self.bodies = Some(bodies);
         self
     }
 
-    /// What the inputs of a node's subgraphs are.
+    /// The types of the inputs of a node's subgraphs.
     pub(crate) fn body_inputs(&self, body: &Body<'_>) -> Vec<Type> {
         self.bodies.map(|inputs| inputs(body)).unwrap_or_default()
     }
@@ -139,10 +139,10 @@ impl Registry {
         })
     }
 
-    /// Makes the operator of a node.
+    /// Creates the operator of a node.
     ///
     /// # Errors
-    /// If there is none, or the node has attributes that it does not have.
+    /// If there is none, or the node has attributes that the operator lacks.
     pub fn build(
         &self,
         domain: &str,

@@ -1,4 +1,4 @@
-//! What holds of every graph, as a function: tests call it after each rewrite.
+//! The invariants of every graph, as a function that tests call after each rewrite.
 
 // collects are bounded: as long as the graph's lists
 
@@ -8,27 +8,27 @@ use crate::graph::{Graph, GraphError};
 use crate::ids::{NodeId, ValueId};
 use crate::order::CycleError;
 
-/// Something that should hold of every graph and does not hold of this one.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// A value's list of readers is not who reads it.
+    /// A value's list of consumers is wrong.
     #[error("value `{value}`: its consumers are {listed:?}, but {actual:?} read it")]
     Consumers {
         /// The name of the value.
         value: String,
-        /// Who is on the list.
+        /// The listed nodes.
         listed: Vec<NodeId>,
-        /// Who reads it.
+        /// The nodes that read it.
         actual: Vec<NodeId>,
     },
-    /// A value and a node disagree about who computes it.
+    /// A value and a node disagree about the value's producer.
     #[error("value `{value}` has another producer than the node that computes it")]
     Producer {
         /// The name of the value.
         value: String,
     },
-    /// A value that is read or returned, but comes from nowhere.
+    /// A value that is read or returned, but is never defined.
     #[error("value `{value}` is neither computed, nor given, nor constant")]
     Undefined {
         /// The name of the value.
@@ -46,7 +46,7 @@ pub enum VerifyError {
         /// The name.
         name: String,
     },
-    /// The facts of a node's outputs are not what follows from those of its inputs.
+    /// The facts of a node's outputs contradict those of its inputs.
     #[error("node `{node}`: {error}")]
     Facts {
         /// The name of the node, or its operator.
@@ -61,8 +61,8 @@ pub enum VerifyError {
         /// The name of the node, or its operator.
         node: String,
     },
-    /// A captured value of which graph and subgraph know contradicting things.
-    #[error("captured value `{value}` is another in the graph around")]
+    /// A captured value of which graph and subgraph have contradicting facts.
+    #[error("captured value `{value}` has contradicting facts in the enclosing graph")]
     Capture {
         /// Its name in the subgraph.
         value: String,
@@ -70,12 +70,12 @@ pub enum VerifyError {
     /// Nodes form a cycle.
     #[error(transparent)]
     Cycle(#[from] CycleError),
-    /// A subgraph does not hold.
+    /// A subgraph is invalid.
     #[error("in node `{node}`: {error}")]
     Subgraph {
         /// The name of the node, or its operator.
         node: String,
-        /// What does not hold.
+        /// What is wrong.
         #[source]
         error: Box<VerifyError>,
     },
@@ -85,7 +85,7 @@ impl Graph {
     /// Checks every invariant of the graph and its subgraphs.
     ///
     /// # Errors
-    /// The first that does not hold.
+    /// The first that is violated.
     pub fn verify(&self) -> Result<(), VerifyError> {
         self.verify_uses()?;
         self.verify_values()?;
@@ -192,7 +192,7 @@ mod tests {
     use crate::testing::parse;
 
     #[test]
-    fn what_does_not_hold_is_named() {
+    fn a_violated_invariant_is_named() {
         let breaks: [(fn(&mut Graph, ValueId, ValueId), &str); 5] = [
             (
                 |graph, x, y| graph.value_mut(y).name = graph.name_of(x),

@@ -17,7 +17,7 @@ pub(crate) trait Accumulate: Number {
     fn narrow(sum: Self::Sum) -> Self;
 }
 
-/// What elements are summed in.
+/// The type of sums.
 pub(crate) trait Sum: Copy + Default + PartialEq + std::fmt::Debug {
     /// `self + a·b`.
     #[must_use]
@@ -27,11 +27,11 @@ pub(crate) trait Sum: Copy + Default + PartialEq + std::fmt::Debug {
     #[must_use]
     fn plus(self, a: Self) -> Self;
 
-    /// `f(self)`; an integer goes through `f64` and is cut off towards zero.
+    /// `f(self)`; an integer is converted to `f64` and truncated.
     #[must_use]
     fn map(self, f: impl FnOnce(f64) -> f64) -> Self;
 
-    /// `self · factor`, exact for 1; an integer is cut off towards zero.
+    /// `self · factor`, exact for 1; an integer is truncated.
     #[must_use]
     fn scale(self, factor: f32) -> Self {
         match factor {
@@ -120,7 +120,7 @@ pub(crate) fn zeros<S: Sum>(n: usize) -> Result<Vec<S>, OpError> {
 /// `k`. `c` has `n` columns; `a` and `b` have as many columns and rows as that leaves.
 ///
 /// # Errors
-/// If the run has ended.
+/// If the run was cancelled.
 pub(crate) fn multiply_add<S: Sum>(
     a: &[S],
     b: &[S],

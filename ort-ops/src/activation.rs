@@ -113,7 +113,7 @@ impl Activation {
     }
 
     /// The activation `name`, and how many parameters it has. `param(i)` is its parameter `i`,
-    /// if it is given.
+    /// if present.
     fn named(name: &str, param: impl Fn(usize) -> Option<f32>) -> Result<(Self, usize), OpError> {
         let first = |default: f32| param(0).unwrap_or(default);
         let second = |default: f32| param(1).unwrap_or(default);
@@ -142,7 +142,7 @@ impl Activation {
         })
     }
 
-    /// `f(sum)`; the sum itself, unrounded, if there is no function.
+    /// `f(sum)`, or the unrounded sum without a function.
     pub(crate) fn apply_to<S: Sum>(self, sum: S) -> S {
         match self {
             Self::None => sum,

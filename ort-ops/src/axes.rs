@@ -1,9 +1,9 @@
-//! Axes of a box that lies in several tensors at once.
+//! The axes of a box that several tensors share.
 
 use smallvec::SmallVec;
 
-/// The axes of more than one element, those that continue each other in every tensor as one: each with
-/// its length and its stride in each tensor, outermost first. A stride below zero is its two's complement.
+/// The axes of more than one element, merged where they are contiguous in every tensor: each with its length and its
+/// stride in each tensor, outermost first. A stride below zero is its two's complement.
 pub fn merged<const N: usize>(
     axes: impl IntoIterator<Item = (usize, [usize; N])>,
 ) -> SmallVec<[(usize, [usize; N]); 6]> {

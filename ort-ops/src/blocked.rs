@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! activation  [N, C, H, W]     as  [N][C/B][H·W][B]
-//! OIHWBo      [O, I, KH, KW]   as  [O/B][I·KH·KW][B]           one image whose planes are filters
+//! OIHWBo      [O, I, KH, KW]   as  [O/B][I·KH·KW][B]           an image whose planes are filters
 //! OIHWBiBo    [O, I, KH, KW]   as  [O/B][I/B][KH·KW][Bi][Bo]   the same, and each filter in turn
 //!                                                              an image in blocks of its inputs
 //! ```
 //!
-//! A tensor in blocks keeps its plain shape, so nothing but the operator tells which it is.
+//! A tensor in NCHWc keeps its plain shape, so only the operator implies its layout.
 //! Source: ONNX Runtime 1.31, `com.microsoft.nchwc`.
 
 mod placed;
@@ -25,17 +25,17 @@ struct Blocks {
     block: usize,
 }
 
-/// The form of a filter in blocks.
+/// The form of a filter in NCHWc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterForm {
     /// OIHWBo: for an input in NCHW, and for filters of one channel each.
     Outputs,
-    /// OIHWBiBo: for an input in blocks.
+    /// OIHWBiBo: for an input in NCHWc.
     InputsAndOutputs,
 }
 
 impl FilterForm {
-    /// The form of filters that see so many channels, which is what kernels choose it by.
+    /// The form of filters that read `n_inputs` channels, by which kernels choose it.
     pub const fn of(n_inputs: usize, block: usize) -> Self {
         if n_inputs < block { Self::Outputs } else { Self::InputsAndOutputs }
     }
@@ -91,8 +91,8 @@ impl Blocks {
     }
 }
 
-/// Pieces of a plane, as (start, length): so short that a block of channels of one stays in the
-/// first-level cache while channel after channel is copied.
+/// Pieces of a plane, as (start, length), so short that a block of channels stays in the L1 cache while its channels
+/// are copied.
 fn pieces(plane: usize) -> impl Iterator<Item = (usize, usize)> {
     const LEN: usize = 128;
     (0..plane).step_by(LEN).map(move |at| (at, LEN.min(plane - at)))
@@ -101,7 +101,7 @@ fn pieces(plane: usize) -> impl Iterator<Item = (usize, usize)> {
 /// The same activation in NCHW. `x`: `[N, C, …]` f32, in NCHWc.
 ///
 /// # Errors
-/// If it has no channels, or they are no multiple of `block`.
+/// If it has no channels, or they are not a multiple of `block`.
 pub fn unblocked(x: TensorView<'_>, block: usize) -> Result<Tensor, OpError> {
     reordered(x, activation(x, block)?, Blocks::unblock)
 }
@@ -109,7 +109,7 @@ pub fn unblocked(x: TensorView<'_>, block: usize) -> Result<Tensor, OpError> {
 /// The same activation in NCHWc. `x`: `[N, C, …]` f32, in NCHW.
 ///
 /// # Errors
-/// If it has no channels, or they are no multiple of `block`.
+/// If it has no channels, or they are not a multiple of `block`.
 pub fn blocked(x: TensorView<'_>, block: usize) -> Result<Tensor, OpError> {
     reordered(x, activation(x, block)?, Blocks::block)
 }
@@ -117,7 +117,7 @@ pub fn blocked(x: TensorView<'_>, block: usize) -> Result<Tensor, OpError> {
 /// The same filters, row-major. `w`: `[O, I, …]` f32, in NCHWc.
 ///
 /// # Errors
-/// If the output channels, or the input channels where the form has them in blocks, are no
+/// If the output channels, or the input channels where the form blocks them, are no
 /// multiple of `block`.
 pub fn unblocked_filter(
     w: TensorView<'_>,
@@ -129,7 +129,7 @@ pub fn unblocked_filter(
     inputs.map_or(Ok(rows.clone()), |inputs| reordered(rows.view(), inputs, Blocks::unblock))
 }
 
-/// The same filters in blocks. `w`: `[O, I, …]` f32, row-major.
+/// The same filters in NCHWc. `w`: `[O, I, …]` f32, row-major.
 ///
 /// # Errors
 /// As [`unblocked_filter`].
@@ -140,7 +140,7 @@ pub fn blocked_filter(
 ) -> Result<Tensor, OpError> {
     let [outputs, inputs, ..] = *w.shape() else { return Err(wrong_rank(w)) };
     if w.as_slice::<f32>()?.is_empty() {
-        // Then a file may state any number of channels, and a place for each is too much.
+        // Without elements, a file may state any number of channels, too many to allocate a place for each.
         filter(w, form, block)?;
         return Ok(Tensor::lasting_zeros(DType::F32, w.shape())?);
     }
@@ -158,7 +158,7 @@ fn activation(x: TensorView<'_>, block: usize) -> Result<Blocks, OpError> {
     Blocks::new(*channels, n_elements(plane).ok_or(OpError::TooLarge)?, block)
 }
 
-/// How the filters are in blocks, and how each of them is.
+/// The layout of the filters, and of each of them.
 fn filter(
     w: TensorView<'_>,
     form: FilterForm,
@@ -194,7 +194,7 @@ fn wrong_rank(x: TensorView<'_>) -> OpError {
 mod tests {
 
     use super::*;
-    use crate::case::once_ended;
+    use crate::case::once_cancelled;
     use crate::case::tensor;
 
     fn counted(shape: &[usize]) -> Tensor {
@@ -221,10 +221,10 @@ mod tests {
     }
 
     #[test]
-    fn copies_that_nobody_waits_for_end() {
+    fn abandoned_copies_stop() {
         let x = counted(&[1, 16, Pace::STEP / 8]);
         for copy in [blocked, unblocked] {
-            let copied = once_ended(|| copy(x.view(), 16));
+            let copied = once_cancelled(|| copy(x.view(), 16));
             assert_eq!(copied, Err(TensorError::Ended.into()));
         }
     }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_into_blocks_is_refused_and_nothing_fits() {
+    fn partial_blocks_are_rejected_and_empty_tensors_accepted() {
         assert!(blocked(counted(&[1, 3, 2]).view(), 2).is_err());
         assert!(blocked(counted(&[3]).view(), 1).is_err());
         assert!(unblocked(counted(&[1, 4]).view(), 0).is_err());

@@ -1,4 +1,4 @@
-//! What the inputs of a body are where a file does not say.
+//! The types of a body's inputs where a file does not state them.
 
 // collects are bounded: by the rank and the body's inputs
 
@@ -22,7 +22,7 @@ pub(crate) fn inputs(body: &Body<'_>) -> Vec<Type> {
     }
 }
 
-/// States are as they come, and of what is scanned the axis is gone. Version 8 has a batch before both.
+/// States have the type of their input, and scanned inputs lose the axis. Version 8 has a batch axis before both.
 fn scanned(body: &Body<'_>) -> Vec<Type> {
     if body.since_version < 9 {
         return body.inputs.iter().skip(1).map(changing).collect();

@@ -1,10 +1,9 @@
 //! Functions of operands that broadcast to one shape.
 //!
-//! Dimensions that every operand walks alike are merged, so that the last one left is a run along
-//! the output in which each operand either advances with it or stays: tensors of one shape are one
-//! run, a scalar stays for all of it, a bias along channels stays for one plane at a time. Where
-//! runs are short, they may hold one dimension more, along which an operand begins again: a bias
-//! of the last dimension repeats.
+//! Dimensions that every operand walks alike are merged, so that the last one left is a run along the output in which
+//! each operand either advances with it or stays: tensors of one shape are one run, a scalar stays for all of it, a
+//! bias along channels stays for one plane at a time. Short runs may include one more dimension, along which an
+//! operand starts again: a bias of the last dimension repeats.
 
 use std::ops::Range;
 
@@ -46,9 +45,9 @@ impl<'a, T: Element> Operand<'a, T> {
 pub enum Walk {
     /// It advances with the output.
     Advances,
-    /// It advances, and begins again after every [period](Runs::period).
+    /// It advances, and starts again after every [period](Runs::period).
     Repeats,
-    /// It advances by one element a period.
+    /// It advances by one element per period.
     Stretches,
     /// It stays.
     Stays,
@@ -59,7 +58,7 @@ pub enum Walk {
 pub struct Runs<const N: usize> {
     /// The elements of a run.
     len: usize,
-    /// After how many of them those operands begin again that repeat, and those advance that stretch.
+    /// After how many of them repeating operands start again, and stretching ones advance.
     period: usize,
     walks: [Walk; N],
     /// The dimensions around a run, outermost first, with each operand's stride.
@@ -86,9 +85,9 @@ impl<const N: usize> Runs<N> {
         Ok(Self { len, period: len, walks, outer: merged })
     }
 
-    /// The same in runs that hold the last dimension around them, too, if every operand goes on
-    /// along it, begins again, or goes on there alone. Operands of such runs [repeat](Walk::Repeats)
-    /// and, if runs were at most so long, [stretch](Walk::Stretches).
+    /// The same with runs that include the last outer dimension, if every operand continues along it, starts again,
+    /// or only advances there. Operands of such runs [repeat](Walk::Repeats) and, if runs had at most
+    /// `most_stretched` elements, [stretch](Walk::Stretches).
     #[must_use]
     pub fn joined(mut self, most_stretched: usize) -> Self {
         let Some(&(dim, strides)) = self.outer.last() else { return self };
@@ -108,10 +107,11 @@ impl<const N: usize> Runs<N> {
         self
     }
 
-    /// Calls `run` for each run, or piece of a long one, in order, with its place in the output and in each operand.
+    /// Calls `run` for each run, or piece of a long one, in order, with its range in the output and its start in each
+    /// operand.
     ///
     /// # Errors
-    /// If the run has ended.
+    /// If the run was cancelled.
     pub(crate) fn for_each(
         &self,
         mut run: impl FnMut(Range<usize>, [usize; N]),
@@ -124,9 +124,9 @@ impl<const N: usize> Runs<N> {
         Ok(())
     }
 
-    /// Calls `run` for what lies within `range` of each run, in order, with its place in the output
-    /// and where it begins in each operand: for one that repeats, so many elements after a multiple
-    /// of the period; for one that stretches, where that is were each of its elements a period.
+    /// Calls `run` for the part of each run within `range`, in order, with its range in the output and where it
+    /// starts in each operand: for a repeating one, relative to a multiple of the period; for a stretching one,
+    /// counted as if each of its elements were a period.
     pub fn for_each_within(
         &self,
         range: Range<usize>,
@@ -151,7 +151,7 @@ impl<const N: usize> Runs<N> {
         }
     }
 
-    /// Where the operands are `skipped` elements after the beginning of a run.
+    /// The positions of the operands `skipped` elements after the start of a run.
     fn after(&self, starts: [usize; N], skipped: usize) -> [usize; N] {
         std::array::from_fn(|i| match self.walks[i] {
             Walk::Advances => starts[i] + skipped,
@@ -176,7 +176,7 @@ impl<const N: usize> Runs<N> {
         }
     }
 
-    /// The elements after which operands begin again that repeat, or advance that stretch: those of a
+    /// The number of elements after which repeating operands start again, or stretching ones advance: the length of a
     /// run before it was [joined](Runs::joined).
     pub const fn period(&self) -> usize {
         self.period
@@ -187,7 +187,7 @@ impl<const N: usize> Runs<N> {
         self.walks
     }
 
-    /// Which operands advance within a run; there is none that repeats or stretches unless runs are joined.
+    /// Which operands advance within a run; none repeats or stretches unless runs are joined.
     pub fn advances(&self) -> [bool; N] {
         self.walks.map(|walk| walk != Walk::Stays)
     }

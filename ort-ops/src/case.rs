@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ort_graph::{Attr, Attrs, Fact, Facts, NodeSpec, Operator};
 use ort_tensor::{Ending, Inputs, Output, Tensor, Value, ended_by};
 
-/// What a run computes that is to end before it begins.
-pub(crate) fn once_ended<R>(work: impl FnOnce() -> R) -> R {
+/// The result of a run that is cancelled before it begins.
+pub(crate) fn once_cancelled<R>(work: impl FnOnce() -> R) -> R {
     #[derive(Debug)]
     struct Ended;
 
@@ -65,7 +65,7 @@ impl Case {
         self.run_values(&inputs.iter().cloned().map(|t| t.map(Value::Tensor)).collect::<Vec<_>>())
     }
 
-    /// The node's operator, on inputs of which these are present.
+    /// The node's operator, for inputs of which these are present.
     fn operator(&self, inputs: &[Option<Value>]) -> Result<Arc<dyn Operator>, String> {
         let present: Vec<bool> = inputs.iter().map(Option::is_some).collect();
         let spec = NodeSpec::new(self.since_version, &present, self.n_outputs, &self.attrs);
@@ -73,7 +73,7 @@ impl Case {
         op.map_err(|error| error.to_string())
     }
 
-    /// What is inferred of the outputs from types and shapes.
+    /// What inference finds for the outputs from types and shapes.
     pub(crate) fn infer(&self, inputs: &[Option<Value>]) -> Result<Vec<Fact>, String> {
         infer(&*self.operator(inputs)?, inputs, Fact::of_value)
     }
@@ -88,7 +88,7 @@ impl Case {
         op.eval(Inputs::new(&views), &mut free).map_err(|error| error.to_string())?;
         let values: Vec<Value> = free.into_iter().filter_map(Output::into_value).collect();
         assert_eq!(values.len(), self.n_outputs, "an output was not made");
-        // What is inferred from less must hold, too.
+        // What is inferred from less must agree, too.
         for facts in [inferred, infer(Fact::of_value)?, infer(unranked)?] {
             for (i, (value, fact)) in values.iter().zip(&facts).enumerate() {
                 fact.unify(&Fact::of_value(value)).unwrap_or_else(|e| panic!("output {i}: {e}"));
@@ -103,8 +103,8 @@ impl Case {
         Ok(values)
     }
 
-    /// That output `to` computed over the data of input `from`, where both are of one type and
-    /// shape, is what it is in memory of its own.
+    /// Checks that output `to` computed over the data of input `from`, where both have the same type and shape,
+    /// equals the result in separate memory.
     fn check_in_place(
         &self,
         op: &dyn Operator,

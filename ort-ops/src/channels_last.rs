@@ -12,11 +12,11 @@ use crate::strided::{Strided, copy};
 /// The operator of images `[N, C, …]` with images `[N, …, C]` instead: input 0 and output 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelsLast<O>(
-    /// The operator with the channels behind the batch.
+    /// The operator with the channels after the batch.
     pub O,
 );
 
-/// The operator as the attribute `channels_last` says.
+/// The operator in the layout of the attribute `channels_last`.
 pub(crate) fn with_layout<O: Operator>(
     spec: &NodeSpec<'_>,
     operator: O,
@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives its input.
+    /// Returns its input.
     #[derive(Debug)]
     struct Same;
 

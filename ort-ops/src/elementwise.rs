@@ -11,7 +11,7 @@ pub(crate) fn only<'o, 't>(outputs: &'o mut [Output<'t>]) -> Result<&'o mut Outp
     outputs.first_mut().ok_or(OpError::Unsupported { what: "a node without outputs" })
 }
 
-/// The element type of input `index`, which `output` may hold already.
+/// The element type of input `index`, which `output` may already contain.
 ///
 /// # Errors
 /// If the input is absent or no tensor.
@@ -77,7 +77,7 @@ pub(crate) fn convert<T: Element, U: Element>(
 /// The fact of a result with the type and shape of input 0.
 ///
 /// # Errors
-/// If the input is absent, no tensor, or of a type that is not allowed.
+/// If the input is absent, not a tensor, or of a type that is not allowed.
 pub(crate) fn like_first(
     inputs: &Facts<'_>,
     allowed: fn(DType) -> bool,
@@ -95,12 +95,12 @@ pub(crate) fn shaped_like_first(inputs: &Facts<'_>, dtype: DType) -> Result<Fact
     Ok(dims.map_or_else(|| Fact::unranked(dtype), |dims| Fact::tensor(dtype, dims.to_vec())))
 }
 
-/// That input `index` has elements of a type for which there is nothing to do.
+/// The error that input `index` has an unsupported element type.
 pub(crate) fn unsupported(index: usize, dtype: DType) -> OpError {
     OpError::InputType { index, found: Box::new(Fact::unranked(dtype).ty) }
 }
 
-/// Reads past `consumed_inputs`, a hint about memory that operators had before opset 6.
+/// Ignores `consumed_inputs`, a hint about memory that operators had before opset 6.
 pub(crate) fn ignore_consumed_inputs(spec: &NodeSpec<'_>) {
     if spec.since_version < 6 {
         spec.ignore("consumed_inputs");

@@ -31,7 +31,7 @@ impl Rows {
         Ok(Self { n, n_features, values: numbers(0, x)? })
     }
 
-    /// That there are as many features as a model was made for.
+    /// Checks that there are as many features as a model was made for.
     ///
     /// # Errors
     /// If there are more or fewer.
@@ -48,10 +48,10 @@ impl Rows {
         (0..self.n).map(|i| &self.values[i * self.n_features..][..self.n_features])
     }
 
-    /// Room for a row of `width` results a sample.
+    /// An allocation for a row of `width` results per sample.
     ///
     /// # Errors
-    /// If there is not as much memory.
+    /// If there is not enough memory.
     pub(crate) fn results(&self, width: usize) -> Result<Vec<f64>, OpError> {
         Ok(with_room(self.n.checked_mul(width).ok_or(OpError::TooLarge)?)?)
     }
@@ -80,10 +80,10 @@ pub(crate) fn numbers(index: usize, x: TensorView<'_>) -> Result<Vec<f64>, OpErr
     }, else => Err(unsupported(index, x.dtype())))
 }
 
-/// That there is a value for each feature of a tensor of this shape, or one for all.
+/// Checks that there is a value for each feature of a tensor of this shape, or one for all.
 ///
 /// # Errors
-/// If there are more or fewer; `name` is the attribute that they come from.
+/// If there are more or fewer; `name` is their attribute.
 pub(crate) fn expect_period<T>(
     name: &'static str,
     values: &[T],

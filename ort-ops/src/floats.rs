@@ -1,4 +1,4 @@
-//! Float tensors as f64, for operators in which a loop for each type would gain nothing: everything
+//! Float tensors as f64, for operators that gain nothing from a loop for each type: everything
 //! is computed in f64 and rounded once at the end.
 
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ use crate::lanes::by_pieces;
 /// The elements of a float tensor.
 ///
 /// # Errors
-/// If its elements are no floats.
+/// If its elements are not floats.
 pub(crate) fn read(view: TensorView<'_>) -> Result<Vec<f64>, OpError> {
     read_as(view).map(Cow::into_owned)
 }
@@ -23,7 +23,7 @@ pub(crate) fn read(view: TensorView<'_>) -> Result<Vec<f64>, OpError> {
 /// The elements of a float tensor as another float type; borrowed if it is the same.
 ///
 /// # Errors
-/// If its elements are no floats.
+/// If its elements are not floats.
 pub(crate) fn read_as<R: Number>(view: TensorView<'_>) -> Result<Cow<'_, [R]>, OpError> {
     if view.dtype() == R::DTYPE {
         return Ok(Cow::Borrowed(view.as_slice()?));
@@ -33,7 +33,7 @@ pub(crate) fn read_as<R: Number>(view: TensorView<'_>) -> Result<Cow<'_, [R]>, O
     }, else => Err(TensorError::DType { expected: DType::F32, found: view.dtype() }.into()))
 }
 
-/// The elements of the float tensor at `index`, which are to be `len`.
+/// The `len` elements of the float tensor at `index`.
 ///
 /// # Errors
 /// If it is absent, has no floats, or another number of them.
@@ -50,11 +50,11 @@ pub(crate) fn read_parameter(
     read(view)
 }
 
-/// The elements of a float tensor that broadcasts to `shape`, as a period: what it stretches to
-/// along the last dimensions, and repeats along the others.
+/// The elements of a float tensor that broadcasts to `shape`, as a period: it is broadcast along the last dimensions,
+/// and repeats along the others.
 ///
 /// # Errors
-/// If its elements are no floats, or it does not broadcast.
+/// If its elements are not floats, or it does not broadcast.
 pub(crate) fn read_period(view: TensorView<'_>, shape: &[usize]) -> Result<Vec<f64>, OpError> {
     let leading = view.shape().iter().take_while(|&&dim| dim == 1).count();
     let own = &view.shape()[leading..];
@@ -91,7 +91,7 @@ pub(crate) fn read_period(view: TensorView<'_>, shape: &[usize]) -> Result<Vec<f
 /// `update(x[i], period[i mod len])`.
 ///
 /// # Errors
-/// If the run has ended.
+/// If the run was cancelled.
 pub(crate) fn with_period(
     x: &mut [f64],
     period: &[f64],
@@ -107,10 +107,10 @@ pub(crate) fn with_period(
     Ok(())
 }
 
-/// Writes `values`, rounded, to the output at `index`, if it is there and wanted.
+/// Writes `values`, rounded, to the output at `index`, if it is present and used.
 ///
 /// # Errors
-/// If something else was planned, or `dtype` is no float.
+/// If something else was planned, or `dtype` is not a float.
 pub(crate) fn write<R: Number>(
     outputs: &mut [Output<'_>],
     index: usize,

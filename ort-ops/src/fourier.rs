@@ -1,4 +1,4 @@
-//! The discrete Fourier transform: halves while the length is even, sums what is left.
+//! The discrete Fourier transform: radix 2 while the length is even, then plain sums.
 //!
 //! ```text
 //! transform(x, n):

@@ -1,7 +1,7 @@
-//! Exact products of quantized operands: differences of 8-bit quantized values, held in 16 bits so that the
+//! Exact products of quantized operands: differences of 8-bit quantized values, stored in 16 bits so that the
 //! processor can multiply and add them in pairs. Rows are contiguous in both operands.
 
-// collects are bounded: into room that was asked for
+// collects are bounded: into checked allocations
 
 use ort_graph::OpError;
 use ort_tensor::{Pace, Room, TensorError, n_elements, with_room};
@@ -9,11 +9,11 @@ use ort_tensor::{Pace, Room, TensorError, n_elements, with_room};
 use crate::infer::PADDING;
 use crate::ops::conv::ConvGeometry;
 
-/// So many products of differences of 8-bit quantized values, each at most 255², stay below 2³¹.
+/// The sum of this many products of differences of 8-bit quantized values, each at most 255², stays below 2³¹.
 const N_TERMS: usize = 1 << 15;
 
 /// How many elements of the left operand are multiplied with all rows of the right one before the
-/// next: 256 KiB, which the second cache holds.
+/// next: 256 KiB, which fits the L2 cache.
 const N_BLOCK: usize = 1 << 17;
 
 /// `Σ a[k]·b[k]`, exact for differences of 8-bit quantized values.
@@ -28,7 +28,7 @@ pub(crate) fn dot(a: &[i16], b: &[i16]) -> i64 {
 /// Calls `write(i, j, Σ a[i, k]·b[j, k])` for all rows of `a` and `b`, whose length `k` is not 0.
 ///
 /// # Errors
-/// If the run has ended.
+/// If the run was cancelled.
 pub(crate) fn multiply(
     a: &[i16],
     b: &[i16],
@@ -65,7 +65,7 @@ pub(crate) fn transposed<T: Copy>(
 }
 
 /// Calls `write(at, channel, sum)` for each element of the convolution of `x: [N, C, …]` with
-/// `w: [M, C/group, …]`, once: its place in the row-major result, and its channel. Padding is 0.
+/// `w: [M, C/group, …]`, once: its index in the row-major result, and its channel. Padding is 0.
 pub(crate) fn convolve(
     geometry: &ConvGeometry,
     x: &[i16],
@@ -86,9 +86,9 @@ pub(crate) fn convolve(
         }
         return Ok(());
     }
-    // Where the product overflows, another dimension is zero and every tap sees padding.
+    // Where the product overflows, another dimension is zero and every tap is padding.
     let n_inputs = n_elements(&window.input).unwrap_or(0);
-    // Channels last, so that what a tap sees is contiguous.
+    // NHWC, so that what a tap reads is contiguous.
     let (x, w) = (transposed(x, c * group, n_inputs)?, transposed(w, c, n_taps)?);
     let mut patches = Room::new();
     for run in window.runs() {

@@ -46,7 +46,7 @@ impl ClassLabels {
         }
     }
 
-    /// Writes the label of each class in `classes` to the output at 0, if it is wanted.
+    /// Writes the label of each class in `classes` to the output at 0, if it is used.
     ///
     /// # Errors
     /// If something else was planned, or there is no such class.

@@ -1,9 +1,9 @@
-//! A tensor seen from one axis, as `[outer, len, inner]`. A lane is what runs along the axis: `len`
-//! elements, `inner` apart.
+//! A tensor along one axis, as `[outer, len, inner]`. A lane is the elements along the axis: `len` elements, `inner`
+//! apart.
 
 use ort_tensor::{Number, Pace, TensorError, filled, go_on};
 
-/// How the lanes along one axis lie in a row-major tensor.
+/// The layout of the lanes along one axis of a row-major tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lanes {
     /// How many blocks of `len·inner` elements there are.
@@ -26,10 +26,10 @@ impl Lanes {
         Self { outer: product(&shape[..axis]), len: product(&shape[axis..]), inner: 1 }
     }
 
-    /// Writes each lane of `x` to `y` as `f` leaves it.
+    /// Writes each lane of `x`, modified by `f`, to `y`.
     ///
     /// # Errors
-    /// If there is no memory for one, or the run has ended.
+    /// If there is no memory for one, or the run was cancelled.
     pub(crate) fn map<T: Number>(
         &self,
         x: &[T],
@@ -58,10 +58,10 @@ impl Lanes {
     }
 }
 
-/// Calls `f` with one piece of `x` after the other, so short that it is done within milliseconds.
+/// Calls `f` with consecutive pieces of `x`, so short that each takes at most milliseconds.
 ///
 /// # Errors
-/// If the run has ended.
+/// If the run was cancelled.
 pub(crate) fn by_pieces<T>(x: &mut [T], mut f: impl FnMut(&mut [T])) -> Result<(), TensorError> {
     for (i, piece) in x.chunks_mut(Pace::STEP).enumerate() {
         if i > 0 {
@@ -81,7 +81,7 @@ fn product(shape: &[usize]) -> usize {
 mod tests {
 
     use super::*;
-    use crate::case::once_ended;
+    use crate::case::once_cancelled;
 
     #[test]
     fn lanes_interleave_inside_a_block() {
@@ -108,7 +108,7 @@ mod tests {
     fn a_long_lane_ends_after_a_piece() {
         for (len, n_done) in [(3, 3), (Pace::STEP, Pace::STEP), (Pace::STEP + 1, Pace::STEP)] {
             let (mut lane, mut n) = (vec![0.0; len], 0);
-            let done = once_ended(|| by_pieces(&mut lane, |piece| n += piece.len()));
+            let done = once_cancelled(|| by_pieces(&mut lane, |piece| n += piece.len()));
             assert_eq!((done.is_ok(), n), (len == n_done, n_done));
         }
     }

@@ -62,7 +62,7 @@ mod properties;
 
 use ort_graph::Registry;
 
-/// A registry of every operator there is.
+/// A registry of every operator.
 pub fn registry() -> Registry {
     Registry::new(&ops::all()).with_bodies(bodies::inputs)
 }

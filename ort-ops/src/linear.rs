@@ -27,14 +27,13 @@ impl LinearModel {
         Ok(Self { coefficients, intercepts })
     }
 
-    /// The model in the attributes `coefficients` and `intercepts`, without which `n_targets`
-    /// zeros stand there.
+    /// The model in the attributes `coefficients` and `intercepts`, by default `n_targets` zeros.
     ///
     /// # Errors
     /// If there are no coefficients, or not as many for each target.
     pub(crate) fn read(spec: &NodeSpec<'_>, n_targets: usize) -> Result<Self, OpError> {
         let coefficients = required_floats(spec, "coefficients")?;
-        // More targets than coefficients cannot be: no memory is asked for what an attribute says.
+        // There cannot be more targets than coefficients: the attribute alone does not determine an allocation.
         let n_targets = n_targets.min(coefficients.len() + 1);
         let intercepts = match spec.floats("intercepts")?.unwrap_or_default() {
             // bounded: as long as an attribute

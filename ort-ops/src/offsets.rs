@@ -1,8 +1,8 @@
-//! Where the elements of a strided tensor are.
+//! The offsets of the elements of a strided tensor.
 
 use ort_tensor::Shape;
 
-/// `Σ index(i)·stride(i)` for the row-major indices of `shape`, one after the other.
+/// `Σ index(i)·stride(i)` for the row-major indices of `shape`, in order.
 pub(crate) struct Offsets<'a> {
     shape: &'a [usize],
     strides: &'a [usize],
@@ -11,7 +11,7 @@ pub(crate) struct Offsets<'a> {
 }
 
 impl<'a> Offsets<'a> {
-    /// The offsets of all elements of `shape`; the strides are as many.
+    /// The offsets of all elements of `shape`; `strides` has as many entries.
     pub(crate) fn new(shape: &'a [usize], strides: &'a [usize]) -> Self {
         let next = (!shape.contains(&0)).then_some(0);
         // bounded: rank
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_index_has_its_turn_and_none_of_an_empty_shape() {
+    fn every_index_is_visited_and_none_of_an_empty_shape() {
         let cases: [(&[usize], &[usize], &[usize]); 4] = [
             (&[2, 2], &[1, 2], &[0, 2, 1, 3]),
             (&[2, 3], &[0, 1], &[0, 1, 2, 0, 1, 2]),

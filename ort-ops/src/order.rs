@@ -51,14 +51,14 @@ impl<T: Number> Sortable for Complex<T> {
     }
 }
 
-/// So many elements are sorted within milliseconds.
+/// This many elements are sorted within milliseconds.
 const PIECE: usize = 1 << 16;
 
-/// Sorts; what is equal stays in order. Pieces are sorted each by itself, and then merged in pairs until one is
-/// left, so that it can end in between.
+/// A stable sort. Pieces are sorted separately, and then merged in pairs until one is left, so that it can be
+/// cancelled in between.
 ///
 /// # Errors
-/// If there is no memory for another copy, or the run has ended.
+/// If there is no memory for another copy, or the run was cancelled.
 pub(crate) fn sort<T: Copy>(
     items: &mut [T],
     order: &dyn Fn(&T, &T) -> Ordering,
@@ -94,7 +94,7 @@ pub(crate) fn sort<T: Copy>(
     Ok(())
 }
 
-/// The `k` first elements in this order, sorted; not more than there are.
+/// The `k` first elements in this order, sorted; all if there are fewer.
 ///
 /// # Errors
 /// As [`sort`].

@@ -1,4 +1,4 @@
-//! What pools share: the shape of the result, and which elements each window sees.
+//! What pools share: the shape of the result, and the elements of each window.
 
 // collects are bounded: by the rank
 
@@ -16,7 +16,7 @@ pub(crate) fn pool_fact(attrs: &WindowAttrs, x: &Fact, dtype: DType) -> Result<F
     Ok(Fact::tensor(dtype, dims[..2].iter().cloned().chain(spatial)))
 }
 
-/// One operation for each element that a window sees, padding included.
+/// One operation for each element of a window, padding included.
 pub(crate) fn pool_flops(attrs: &WindowAttrs, y: Option<&Fact>) -> u64 {
     let n_taps = attrs.kernel.as_ref().and_then(|kernel| n_elements(kernel));
     n_taps.map_or(0, |n_taps| element_flops(n_taps, y))
@@ -26,19 +26,19 @@ pub(crate) fn pool_flops(attrs: &WindowAttrs, y: Option<&Fact>) -> u64 {
 pub(crate) struct Pool {
     /// The shape of the result.
     pub(crate) shape: Shape,
-    /// Where the windows lie in each plane.
+    /// The placement of the windows in each plane.
     pub(crate) window: Window,
     /// How many elements a plane of the input has.
     pub(crate) n_plane: usize,
 }
 
-/// What one window of a plane sees.
+/// The elements of one window of a plane.
 pub(crate) struct Seen<'a> {
     /// The element of the result.
     pub(crate) output: usize,
-    /// The number of the plane.
+    /// The index of the plane.
     pub(crate) plane: usize,
-    /// The number of the window in its plane.
+    /// The index of the window in its plane.
     pub(crate) window: usize,
     /// The elements of the plane, in row-major order, without padding.
     pub(crate) taps: &'a [usize],
@@ -57,7 +57,7 @@ impl Pool {
     /// Calls `f` for each window of each plane, once.
     ///
     /// # Errors
-    /// If the run has ended.
+    /// If the run was cancelled.
     pub(crate) fn for_each(&self, mut f: impl FnMut(Seen<'_>)) -> Result<(), TensorError> {
         if self.shape.contains(&0) {
             return Ok(());

@@ -10,14 +10,14 @@ pub(crate) trait Real: Number + Add<Output = Self> + Mul<Output = Self> {}
 impl Real for f32 {}
 impl Real for f64 {}
 
-/// How many products are summed side by side, so that additions need not wait for each other.
+/// The number of independent partial sums, so that additions need not wait for each other.
 const N_PARTIAL: usize = 16;
 
 /// `c[i, j] += Σ a[i, k] · b[j, k]`, where `a: [m, k]`, `b: [n, k]` and `c: [m, n]`, whose rows are
 /// `c_stride` apart; `m` follows from `a`, `n` from `b`. `k` must not be 0.
 ///
 /// # Errors
-/// If the run has ended.
+/// If the run was cancelled.
 pub(crate) fn add_product<R: Real>(
     c: &mut [R],
     c_stride: usize,
@@ -26,7 +26,7 @@ pub(crate) fn add_product<R: Real>(
     k: usize,
 ) -> Result<(), TensorError> {
     let mut pace = Pace::new();
-    // A row of `b` stays in the nearest cache while all rows of `a` pass.
+    // A row of `b` stays in the L1 cache while it is multiplied with all rows of `a`.
     for (j, b) in b.chunks_exact(k).enumerate() {
         for (i, a) in a.chunks_exact(k).enumerate() {
             pace.go(k)?;

@@ -1,4 +1,4 @@
-//! Quantized operands: quantized values minus zero point, and back again.
+//! Quantized operands: differences to the zero point, and quantization of results.
 
 // collects are bounded: by the rank
 
@@ -14,12 +14,12 @@ use ort_tensor::{
 use crate::offsets::Offsets;
 
 /// int8, uint8 and the float types of 8 bits.
-pub(crate) fn is_code(dtype: DType) -> bool {
+pub(crate) fn is_quantized(dtype: DType) -> bool {
     use DType::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
     dtype.is_byte() || matches!(dtype, F8E4M3Fn | F8E4M3Fnuz | F8E5M2 | F8E5M2Fnuz)
 }
 
-/// That the zero point at `index`, if it is there, has the element type of the input at `of`.
+/// Checks that the zero point at `index`, if present, has the element type of the input at `of`.
 pub(crate) fn expect_zero_point(
     inputs: &Facts<'_>,
     index: usize,
@@ -28,13 +28,13 @@ pub(crate) fn expect_zero_point(
     inputs.fact(of)?.dtype().map_or(Ok(()), |dtype| inputs.expect_dtype(index, dtype))
 }
 
-/// What quantized values are held in, exactly: `i16` those of int8 and uint8 and their differences, `f64` all.
-pub(crate) trait Code: Copy + Default + SubAssign {
+/// A type that represents quantized values exactly: `i16` for int8, uint8 and their differences, `f64` for all.
+pub(crate) trait QuantizedElement: Copy + Default + SubAssign {
     /// The quantized values of the input at `index`.
     fn of(index: usize, x: TensorView<'_>) -> Result<Vec<Self>, OpError>;
 }
 
-impl Code for i16 {
+impl QuantizedElement for i16 {
     fn of(index: usize, x: TensorView<'_>) -> Result<Vec<Self>, OpError> {
         with_dtype!(x.dtype(), [i8, u8],
             T => Ok(collected(x.as_slice::<T>()?.iter().map(|&x| i16::from(x)))?),
@@ -42,7 +42,7 @@ impl Code for i16 {
     }
 }
 
-impl Code for f64 {
+impl QuantizedElement for f64 {
     fn of(index: usize, x: TensorView<'_>) -> Result<Vec<Self>, OpError> {
         with_dtype!(x.dtype(), [i8, u8, i32],
             T => Ok(collected(x.as_slice::<T>()?.iter().map(|x| x.to_f64()))?),
@@ -64,7 +64,7 @@ pub(crate) fn scale(index: usize, x: TensorView<'_>) -> Result<f32, OpError> {
     only(index, &scales(index, x)?)
 }
 
-/// One value for each of `n` channels: they are given, or one for all of them.
+/// One value for each of `n` channels: one each, or one for all.
 pub(crate) fn per_channel<T: Copy>(
     index: usize,
     values: &[T],
@@ -73,7 +73,7 @@ pub(crate) fn per_channel<T: Copy>(
     match values {
         &[value] => Ok(filled(value, n)?),
         _ if values.len() == n => Ok(collected(values.iter().copied())?),
-        _ => Err(OpError::InputValue { index, what: "one value, or one a channel is needed" }),
+        _ => Err(OpError::InputValue { index, what: "one value, or one per channel is needed" }),
     }
 }
 
@@ -84,14 +84,14 @@ fn only<T: Copy>(index: usize, values: &[T]) -> Result<T, OpError> {
     }
 }
 
-/// Whether several values in a vector stand for rows or for columns of matrices.
+/// Whether several values in a vector belong to rows or to columns of matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Along {
     Rows,
     Columns,
 }
 
-/// For each element of `shape` which of the values of shape `given` is its own.
+/// For each element of `shape`, the index of its value among those of shape `given`.
 pub(crate) fn spread(
     given: &[usize],
     along: Along,
@@ -109,7 +109,7 @@ pub(crate) fn spread(
     Ok(collected(Offsets::new(shape, &broadcast_strides(&own, shape)))?)
 }
 
-/// For each element of `shape` its own of the values of shape `given`.
+/// For each element of `shape`, its value among those of shape `given`.
 pub(crate) fn stretched<T: Copy>(
     values: &[T],
     given: &[usize],
@@ -123,7 +123,7 @@ pub(crate) fn stretched<T: Copy>(
 }
 
 /// Quantized values minus their zero points; `indices` are those of the two inputs.
-pub(crate) fn centered<C: Code>(
+pub(crate) fn centered<C: QuantizedElement>(
     x: TensorView<'_>,
     zero_point: Option<TensorView<'_>>,
     along: Along,
@@ -141,7 +141,7 @@ pub(crate) fn centered<C: Code>(
     Ok(centered)
 }
 
-/// Scale and zero point of a whole tensor of 8-bit quantized values: `value = scale · (code − zero_point)`.
+/// Scale and zero point of a whole tensor of 8-bit quantized values: `value = scale · (q − zero_point)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scheme {
     pub(crate) scale: f32,
@@ -149,14 +149,14 @@ pub(crate) struct Scheme {
 }
 
 impl Scheme {
-    /// That there is a float at `index`, and behind it, if anything, a zero point of type `dtype`.
+    /// Checks that there is a float at `index`, followed by an optional zero point of type `dtype`.
     pub(crate) fn expect(inputs: &Facts<'_>, index: usize, dtype: DType) -> Result<(), OpError> {
         inputs.fact(index)?;
         inputs.expect_dtype(index, DType::F32)?;
         inputs.expect_dtype(index + 1, dtype)
     }
 
-    /// The type of the quantized values at 0, after which their scheme and that of the result must come.
+    /// The type of the quantized values at 0, which must be followed by their scheme and that of the result.
     pub(crate) fn expect_pair(inputs: &Facts<'_>) -> Result<DType, OpError> {
         let dtype = inputs.dtype(0, DType::is_byte)?;
         Self::expect(inputs, 1, dtype)?;
@@ -169,23 +169,23 @@ impl Scheme {
         Ok([Self::read(inputs, 1)?, Self::read(inputs, 3)?])
     }
 
-    /// The scale at `index`, and the zero point behind it, 0 if it is absent.
+    /// The scale at `index`, and the zero point after it, 0 if it is absent.
     pub(crate) fn read(inputs: Inputs<'_>, index: usize) -> Result<Self, OpError> {
         let scale = scale(index, inputs.tensor(index)?)?;
         let zero_point = Self::zero_point(index + 1, inputs.optional_tensor(index + 1)?)?;
         Ok(Self { scale, zero_point })
     }
 
-    /// The only code in the input at `index`; 0 if it is absent.
+    /// The only quantized value in the input at `index`; 0 if it is absent.
     pub(crate) fn zero_point(index: usize, x: Option<TensorView<'_>>) -> Result<f32, OpError> {
         x.map_or(Ok(0.0), |x| Ok(f32::from(only(index, &i16::of(index, x)?)?)))
     }
 
-    /// The scheme in which uint8 reaches from the least to the largest of `values` and 0; NaN does
-    /// not count. Where all is 0, or there is nothing, the scale is 1.
+    /// The scheme in which uint8 covers the range of `values` and 0; NaN is ignored. If all are 0, or there are none,
+    /// the scale is 1.
     ///
     /// # Errors
-    /// If the run has ended.
+    /// If the run was cancelled.
     pub(crate) fn of_values(values: &[f32]) -> Result<Self, TensorError> {
         let (mut min, mut max) = (0.0_f32, 0.0_f32);
         for piece in values.chunks(Pace::STEP) {
@@ -202,13 +202,13 @@ impl Scheme {
     /// If there is no memory for them.
     pub(crate) fn centered(self, values: &[f32]) -> Result<Vec<i16>, TensorError> {
         let zero_point = saturate::<i16>(self.zero_point);
-        let code = |&value: &f32| i16::from(self.quantize::<u8>(value)) - zero_point;
-        collected(values.iter().map(code))
+        let quantize = |&value: &f32| i16::from(self.quantize::<u8>(value)) - zero_point;
+        collected(values.iter().map(quantize))
     }
 
-    /// `scale · (code − zero_point)`.
-    pub(crate) fn dequantize<T: Number>(self, code: T) -> f32 {
-        self.scale * (f32::from_f64(code.to_f64()) - self.zero_point)
+    /// `scale · (q − zero_point)`.
+    pub(crate) fn dequantize<T: Number>(self, q: T) -> f32 {
+        self.scale * (f32::from_f64(q.to_f64()) - self.zero_point)
     }
 
     /// `saturate(round(value / scale) + zero_point)`; NaN becomes 0.
@@ -217,12 +217,12 @@ impl Scheme {
     }
 }
 
-/// The code that a whole number is, or the one next to it; 0 for NaN.
+/// A whole number, saturated to the type; 0 for NaN.
 pub(crate) fn saturate<T: Number>(value: f32) -> T {
     T::from_f64(f64::from(value))
 }
 
-/// For each code, by its bits, that of `f(value)`: a function of one 8-bit argument is a table.
+/// For each quantized value, by its bits, the quantized `f(value)`: a function of one 8-bit argument is a table.
 #[derive(Debug)]
 pub(crate) struct Table([u8; 256]);
 
@@ -232,13 +232,13 @@ impl Table {
         let signed = |bits: u8| to.quantize::<i8>(f(from.dequantize(bits.cast_signed())));
         let unsigned = |bits: u8| to.quantize::<u8>(f(from.dequantize(bits)));
         let mut table = [0; 256];
-        for (bits, code) in (0..=u8::MAX).zip(&mut table) {
-            *code = if dtype == DType::I8 { signed(bits).cast_unsigned() } else { unsigned(bits) };
+        for (bits, q) in (0..=u8::MAX).zip(&mut table) {
+            *q = if dtype == DType::I8 { signed(bits).cast_unsigned() } else { unsigned(bits) };
         }
         Self(table)
     }
 
-    /// The table that quantizes again.
+    /// The table that requantizes.
     pub(crate) fn again(dtype: DType, from: Scheme, to: Scheme) -> Self {
         Self::new(dtype, from, to, |x| x)
     }
@@ -253,8 +253,8 @@ impl Table {
     /// The quantized values of `x`, replaced.
     pub(crate) fn applied(&self, x: TensorView<'_>) -> Result<Tensor, OpError> {
         let mut y = Tensor::zeros(x.dtype(), x.shape())?;
-        let codes = y.view_mut().into_words::<u8>()?.iter_mut().zip(x.as_words::<u8>()?);
-        codes.for_each(|(y, &x)| *y = self.0[usize::from(x)]);
+        let quantized = y.view_mut().into_words::<u8>()?.iter_mut().zip(x.as_words::<u8>()?);
+        quantized.for_each(|(y, &x)| *y = self.0[usize::from(x)]);
         Ok(y)
     }
 }

@@ -11,7 +11,7 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    /// A generator that starts from `seed`, without one from what the process was given at random.
+    /// A generator that starts from `seed`, by default from the process's random state.
     pub(crate) fn new(seed: Option<f32>) -> Self {
         let state = match seed {
             Some(seed) => u64::from(seed.to_bits()),
@@ -28,7 +28,7 @@ impl Generator {
         z ^ z >> 31
     }
 
-    /// Evenly distributed in 0.0..1.0, of 53 random bits.
+    /// Uniformly distributed in 0.0..1.0, of 53 random bits.
     pub(crate) fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 * 2.0_f64.powi(-53)
     }

@@ -8,14 +8,14 @@ use ort_tensor::{
 
 use crate::arithmetic::Arithmetic;
 
-/// What becomes of an element and its update.
+/// The combination of an element and its update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// The update; the last, where a position has several.
+    /// The update; the last one if a position has several.
     None,
-    /// The sum; of booleans, whether either is true.
+    /// The sum; for booleans, whether either is true.
     Add,
-    /// The product; of booleans, whether both are true.
+    /// The product; for booleans, whether both are true.
     Mul,
     /// The larger, NaN if either is.
     Max,
@@ -124,7 +124,7 @@ fn reduce<T: Copy>(
     })
 }
 
-/// Calls `apply` with each position and the `run` updates that are for it.
+/// Calls `apply` with each position and its `run` updates.
 fn for_each_update<T>(
     updates: &[T],
     positions: &[usize],

@@ -1,8 +1,8 @@
-//! What classical models make of their scores before they hand them out.
+//! The final transforms of the scores of classical models.
 
 use ort_graph::{NodeSpec, OpError};
 
-/// What is done with the scores of a sample at the end.
+/// The final transform of the scores of a sample.
 ///
 /// Source: ONNX ML operator set, `post_transform` of `LinearClassifier-1` and others; the formulas,
 /// which it does not give, are those of ONNX Runtime.
@@ -14,7 +14,7 @@ pub enum PostTransform {
     Softmax,
     /// `1 / (1 + exp(-x))`.
     Logistic,
-    /// [`PostTransform::Softmax`] over the scores that are not zero; a zero stays one.
+    /// [`PostTransform::Softmax`] over the scores that are not zero; zeros stay zero.
     SoftmaxZero,
     /// The inverse of the normal distribution, to three digits.
     Probit,
@@ -60,8 +60,8 @@ impl PostTransform {
         })
     }
 
-    /// Transforms the scores of a sample. A lone score is no distribution over classes: as in ONNX
-    /// Runtime, only [`PostTransform::Probit`] changes it.
+    /// Transforms the scores of a sample. A single score is not a distribution over classes: as in ONNX Runtime, only
+    /// [`PostTransform::Probit`] changes it.
     pub(crate) fn apply(self, scores: &mut [f64]) {
         match self {
             Self::Probit => scores.iter_mut().for_each(|x| *x = probit(*x)),
@@ -74,7 +74,7 @@ impl PostTransform {
     }
 
     /// The scores of both classes from that of the second. As in ONNX Runtime no softmax is taken,
-    /// and a probit stands alone: the other column, which ONNX Runtime leaves unwritten, is zero.
+    /// and a probit is a single score: the other column, which ONNX Runtime leaves unwritten, is zero.
     pub(crate) fn both(self, score: f64, second: Second) -> [f64; 2] {
         match (self, second) {
             (Self::Probit, _) => [probit(score), 0.0],
@@ -85,7 +85,7 @@ impl PostTransform {
     }
 }
 
-/// Scores up to this are zero to [`PostTransform::SoftmaxZero`] (ONNX Runtime's constant).
+/// Scores up to this count as zero for [`PostTransform::SoftmaxZero`] (ONNX Runtime's constant).
 const NEARLY_ZERO: f64 = 1e-7;
 
 fn wrong(found: impl ToString) -> OpError {
@@ -98,7 +98,7 @@ pub(crate) fn logistic(x: f64) -> f64 {
 }
 
 /// `√2 · erf⁻¹(2x - 1)` by the closed form of S. Winitzki, "A handy approximation for the error
-/// function and its inverse", 2008, with a = 0.147: off by 2e-3 of the value at most. NaN outside
+/// function and its inverse", 2008, with a = 0.147: with a relative error of at most 2e-3. NaN outside
 /// of 0 to 1, infinite at both.
 fn probit(x: f64) -> f64 {
     const A: f64 = 0.147;
@@ -109,8 +109,8 @@ fn probit(x: f64) -> f64 {
     (2.0 * square).sqrt().copysign(x)
 }
 
-/// Softmax over the scores that take part; the others keep their share of `exp(-max)`, which is
-/// zero where they are. Without any score that takes part the result is NaN.
+/// Softmax over the scores that take part; the others get their multiple of `exp(-max)`, which is zero for zero.
+/// Without any participating score the result is NaN.
 fn softmax(scores: &mut [f64], takes_part: impl Fn(f64) -> bool) {
     let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut sum = 0.0;

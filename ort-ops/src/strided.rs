@@ -1,6 +1,5 @@
-//! Copies between boxes of elements that lie anywhere in their slices: what permuting, slicing,
-//! repeating and joining tensors come down to. Axes that continue each other are merged first, so
-//! that what is left to do is as few and as long runs as the two layouts allow.
+//! Copies between strided boxes of elements: the core of permuting, slicing, repeating and concatenating tensors.
+//! Contiguous axes are merged first, so that the runs are as few and as long as the two layouts allow.
 
 // collects are bounded: by the rank
 
@@ -18,17 +17,17 @@ mod runs;
 
 pub use runs::Word;
 
-/// Where the elements of a box lie in a slice: element `index` is at `offset + Σ index·stride`.
+/// The positions of the elements of a box in a slice: element `index` is at `offset + Σ index·stride`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strided {
-    /// Where element 0 lies.
+    /// The position of element 0.
     pub offset: usize,
-    /// The step along each axis: negative to go backwards, 0 to stay.
+    /// The step along each axis: negative to go backwards, 0 to repeat.
     pub strides: SmallVec<[isize; 6]>,
 }
 
 impl Strided {
-    /// A contiguous box of its own.
+    /// A contiguous box.
     pub fn row_major(shape: &[usize]) -> Self {
         Self::new(0, &row_major_strides(shape))
     }
@@ -40,10 +39,10 @@ impl Strided {
 }
 
 /// `y[to(index)] = x[from(index)]` for every index of `shape`, any element type. Every element
-/// that `from` and `to` lead to must exist; the rest of `y` stays what it is.
+/// that `from` and `to` select must exist; the rest of `y` is unchanged.
 ///
 /// # Errors
-/// If the element types differ, there is no memory for a text, or the run has ended.
+/// If the element types differ, there is no memory for a text, or the run was cancelled.
 pub(crate) fn copy(
     shape: &[usize],
     x: TensorView<'_>,
@@ -61,7 +60,7 @@ pub(crate) fn copy(
 /// Entries of an axis that are copied at once are a multiple of this: the rows of a tile of bytes.
 const WHOLE_TILES: usize = 64;
 
-/// The same in parts of about [`Pace::STEP`] elements: as many entries of the outermost axis as have so many.
+/// The same in parts of about [`Pace::STEP`] elements: the corresponding number of entries of the outermost axis.
 fn copy_parts<T: Word>(
     axes: &[Axis],
     (src, mut from): (&[T], usize),
@@ -95,7 +94,7 @@ fn copy_parts<T: Word>(
 /// As `copy`, of elements in slices.
 ///
 /// # Panics
-/// If an element that `from` or `to` leads to does not exist.
+/// If an element that `from` or `to` selects does not exist.
 pub fn copy_slice<T: Word>(
     shape: &[usize],
     (x, from): (&[T], &Strided),
@@ -116,12 +115,11 @@ struct Axis {
 }
 
 impl Axis {
-    /// Of one element.
+    /// An axis of one element.
     const ONE: Self = Self { n: 1, from: 0, to: 0 };
 }
 
-/// The axes with more than one element in the order of the destination, those that continue each
-/// other as one.
+/// The axes with more than one element in the order of the destination, merged where contiguous.
 fn merged(shape: &[usize], from: &[isize], to: &[isize]) -> SmallVec<[Axis; 6]> {
     let axes = shape.iter().zip(from).zip(to).map(|((&n, &from), &to)| (n, [from, to]));
     let mut axes: SmallVec<[_; 6]> = axes.collect();
@@ -133,8 +131,8 @@ fn merged(shape: &[usize], from: &[isize], to: &[isize]) -> SmallVec<[Axis; 6]> 
     };
     let mut axes: SmallVec<[Axis; 6]> = axes::merged(axes).into_iter().map(axis).collect();
     // Reading columns: the axis along which the source is contiguous goes next to the one along
-    // which the destination is, so that the two are copied in tiles. Where a few columns are all there
-    // are, the steps of a run are as short.
+    // which the destination is, so that the two are copied in tiles. With only a few columns, the steps of a run are
+    // just as short.
     if let Some((last, outer)) = axes.split_last_mut()
         && last.to == 1
         && last.from.unsigned_abs() > 1
@@ -151,11 +149,12 @@ fn is_transposed(rows: Axis, columns: Axis) -> bool {
     rows.from == 1 && columns.to == 1 && columns.from != 0
 }
 
-/// How many elements the destination has for each index of the outermost axis, if that repeats what is contiguous.
+/// How many elements the destination has for each index of the outermost axis, if that axis repeats a contiguous
+/// part.
 fn repeated(axes: &[Axis]) -> Option<usize> {
     let (outer, rest) = axes.split_first().filter(|(outer, _)| outer.from == 0)?;
     let last = rest.last().filter(|last| last.to == 1)?;
-    // Axes go from the longest step to the shortest, and no two elements have one place.
+    // Axes go from the longest step to the shortest, and no two elements have the same position.
     let n = rest[..rest.len() - 1].iter().fold(last.n, |n, axis| n * axis.n);
     (outer.to.unsigned_abs() == n).then_some(n)
 }
@@ -204,7 +203,7 @@ mod tests {
             (&[2, 3], &[6, 1], &[3, 1], &[axis(2, 6, 3), axis(3, 1, 1)]),
             // The source is contiguous along the first axis, which becomes the rows of tiles.
             (&[4, 2, 3], &[1, 99, 5], &[6, 3, 1], &[axis(2, 99, 3), axis(4, 1, 6), axis(3, 5, 1)]),
-            // But not if it is all there is between two elements of a run.
+            // But not if it is all that is between two elements of a run.
             (&[4, 2, 3], &[1, 99, 4], &[6, 3, 1], &[axis(4, 1, 6), axis(2, 99, 3), axis(3, 4, 1)]),
         ];
         for (shape, from, to, expected) in cases {
@@ -212,7 +211,7 @@ mod tests {
         }
     }
 
-    /// That `y[to(index)] = x[from(index)]`, `from` being anything and `to` contiguous.
+    /// Checks that `y[to(index)] = x[from(index)]`, `from` being anything and `to` contiguous.
     fn check<T: Word + PartialEq + Debug>(
         shape: &[usize],
         from: &Strided,
@@ -238,7 +237,7 @@ mod tests {
         fn every_element_goes_where_its_index_says(
             shape in prop::collection::vec(1_usize..20, 0..4), seed in 0_usize..6, back in any::<bool>()
         ) {
-            // The source lies under a rotation of the axes, forwards or backwards.
+            // The source has rotated axes, forwards or backwards.
             let rank = shape.len();
             let perm: Vec<usize> = (0..rank).map(|i| (i + seed) % rank).collect();
             let permuted: Shape = perm.iter().map(|&axis| shape[axis]).collect();

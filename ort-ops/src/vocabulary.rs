@@ -12,8 +12,8 @@ use ort_tensor::{
 
 use crate::elementwise::unsupported;
 
-/// Where each key of a list stands. Numbers are compared as such: −0 is 0, NaN is NaN, and an
-/// integer is found whatever the width of its type.
+/// The index of each key of a list. Numbers are compared by value: −0 equals 0, NaN equals NaN, and integers of
+/// different widths are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Vocabulary {
     dtype: DType,
@@ -27,7 +27,7 @@ enum Places {
 }
 
 impl Vocabulary {
-    /// Of the strings, integers or floats `keys`. A key that stands twice is found at the last.
+    /// From the strings, integers or floats `keys`. A repeated key has its last index.
     ///
     /// # Errors
     /// If the keys are of another type.
@@ -45,10 +45,10 @@ impl Vocabulary {
         self.dtype
     }
 
-    /// Where each element of `x` stands, if it does.
+    /// The index of each element of `x`, if it is a key.
     ///
     /// # Errors
-    /// If the elements are strings and the keys are not, and so on.
+    /// If elements and keys are of different kinds, such as strings and numbers.
     pub(crate) fn find(&self, x: TensorView<'_>) -> Result<Vec<Option<usize>>, OpError> {
         match &self.places {
             Places::Strings(places) => {
@@ -67,7 +67,7 @@ impl Vocabulary {
 /// The list in one of two attributes, of integers or of strings.
 ///
 /// # Errors
-/// If both are there, or none is.
+/// If both are present, or none is.
 pub(crate) fn read_keys(
     spec: &NodeSpec<'_>,
     integers: &'static str,
@@ -83,7 +83,7 @@ pub(crate) fn read_keys(
     }
 }
 
-/// What is equal for equal numbers of one kind.
+/// Keys that are equal for equal numbers of one kind.
 fn number_keys(x: TensorView<'_>) -> Result<Vec<u64>, OpError> {
     with_dtype!(x.dtype(), [i8, i16, i32, i64, u8, u16, u32], T => {
         return Ok(collected(x.as_slice::<T>()?.iter().map(|&x| integer_key(x)))?);
@@ -102,7 +102,7 @@ fn float_key(x: f64) -> u64 {
     if x.is_nan() { f64::NAN.to_bits() } else { (x + 0.0).to_bits() }
 }
 
-/// `y[i] = values[places[i]]`, and zero or an empty string where there is no place.
+/// `y[i] = values[places[i]]`, and zero or an empty string where there is no index.
 ///
 /// # Errors
 /// If the element types differ.

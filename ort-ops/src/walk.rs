@@ -26,7 +26,7 @@ pub(crate) struct Walk {
     n_results: usize,
 }
 
-/// How many elements are combined side by side, so that additions need not wait for each other.
+/// The number of independent partial results, so that additions need not wait for each other.
 const N_PARTIAL: usize = 8;
 
 impl Walk {
@@ -52,7 +52,7 @@ impl Walk {
         Self { outer, run, is_run_reduced, n_results }
     }
 
-    /// `result[j] = combine(start, map(x[i]), …)` over all `i` that lead to `j`. `combine` must be
+    /// `result[j] = combine(start, map(x[i]), …)` over all `i` reduced to `j`. `combine` must be
     /// associative and commutative up to rounding, with `start` neutral.
     pub(crate) fn fold<T: Copy, A: Copy>(
         &self,
@@ -77,10 +77,10 @@ impl Walk {
         Ok(results)
     }
 
-    /// `update(x[i], results[j])` for all `i`, which lead to `j`.
+    /// `update(x[i], results[j])` for all `i`, which are reduced to `j`.
     ///
     /// # Errors
-    /// If the run has ended.
+    /// If the run was cancelled.
     pub(crate) fn spread<T, A>(
         &self,
         x: &mut [T],

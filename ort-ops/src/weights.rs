@@ -1,5 +1,5 @@
-//! Weights that are kept small: matrices whose rows are made one at a time, from floats or from
-//! quantized values of 2, 4 or 8 bits, and products with them.
+//! Compact weights: matrices whose rows are decoded one at a time, from floats or quantized values of 2, 4 or 8 bits,
+//! and products with them.
 
 use ort_graph::OpError;
 use ort_tensor::{Number, Pace, TensorError, TensorView, collected, filled, with_dtype};
@@ -7,18 +7,18 @@ use ort_tensor::{Number, Pace, TensorError, TensorView, collected, filled, with_
 use crate::elementwise::unsupported;
 use crate::product::dot;
 
-/// The code at position `i` of codes of `bits` bits (2, 4 or 8), the first in the lowest bits of a
+/// Quantized value `i` of packed ones of `bits` bits (2, 4 or 8), the first in the lowest bits of a
 /// byte.
-pub(crate) fn code(bytes: &[u8], bits: usize, i: usize) -> u8 {
+pub(crate) fn packed_at(bytes: &[u8], bits: usize, i: usize) -> u8 {
     let per_byte = 8 / bits;
     bytes[i / per_byte] >> (i % per_byte * bits) & (u8::MAX >> (8 - bits))
 }
 
-/// Which codes have a scale of their own: `width` codes of `bits` bits in each row, `block` of them
-/// in a block, the last of which may be shorter.
+/// The blocks of quantized values with one scale each: `width` quantized values of `bits` bits in each row, `block`
+/// of them in a block, the last of which may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockFormat {
-    /// The bits of a code: 2, 4 or 8.
+    /// The bits of a quantized value: 2, 4 or 8.
     pub(crate) bits: usize,
     /// The quantized values of a block, at least 1.
     pub(crate) block: usize,
@@ -37,7 +37,7 @@ impl BlockFormat {
         f64::from(1_u16 << (self.bits - 1))
     }
 
-    /// The bytes of `n` codes, the last of them filled up; `None` if that overflows.
+    /// The bytes of `n` quantized values, rounded up; `None` if that overflows.
     pub(crate) fn n_bytes(self, n: usize) -> Option<usize> {
         Some(n.checked_mul(self.bits)?.div_ceil(8))
     }
@@ -54,15 +54,17 @@ impl BlockFormat {
     ) -> Result<Vec<f64>, TensorError> {
         let row_bytes = self.n_bytes(len).unwrap_or(0).max(1);
         let rows = bytes.chunks_exact(row_bytes).take(n_rows);
-        collected(rows.flat_map(|row| (0..len).map(move |i| f64::from(code(row, self.bits, i)))))
+        collected(
+            rows.flat_map(|row| (0..len).map(move |i| f64::from(packed_at(row, self.bits, i)))),
+        )
     }
 }
 
-/// Rows of quantized values: `w[n, k] = (code[n, k] − zero_point[n, b]) · scale[n, b]`, `b` being the block of
+/// Rows of quantized values: `w[n, k] = (q[n, k] − zero_point[n, b]) · scale[n, b]`, `b` being the block of
 /// `k`.
 #[derive(Debug)]
-pub(crate) struct Codes<'a> {
-    /// What the quantized values are.
+pub(crate) struct QuantizedRows<'a> {
+    /// The format of the quantized values.
     pub(crate) format: BlockFormat,
     /// The quantized values, row by row.
     pub(crate) bytes: &'a [u8],
@@ -70,13 +72,13 @@ pub(crate) struct Codes<'a> {
     pub(crate) row_bytes: usize,
     /// A scale for each block of each row.
     pub(crate) scales: Vec<f64>,
-    /// As many zero points; without any they are the middle of the range.
+    /// As many zero points; by default the middle of the range.
     pub(crate) zero_points: Option<Vec<f64>>,
     /// The block of each `k`, if it does not follow from the format.
     pub(crate) blocks: Option<Vec<usize>>,
 }
 
-impl Codes<'_> {
+impl QuantizedRows<'_> {
     /// Writes row `n` to `w`.
     pub(crate) fn row(&self, n: usize, w: &mut [f64]) {
         let BlockFormat { bits, block, .. } = self.format;
@@ -85,7 +87,7 @@ impl Codes<'_> {
         for (k, w) in w.iter_mut().enumerate() {
             let own = first + self.blocks.as_ref().map_or(k / block, |blocks| blocks[k]);
             let zero_point = self.zero_points.as_ref().map_or(self.format.middle(), |z| z[own]);
-            *w = (f64::from(code(bytes, bits, k)) - zero_point) * self.scales[own];
+            *w = (f64::from(packed_at(bytes, bits, k)) - zero_point) * self.scales[own];
         }
     }
 }
@@ -93,7 +95,7 @@ impl Codes<'_> {
 /// Writes row `n` of a row-major matrix of floats, input `index`, to `w`.
 ///
 /// # Errors
-/// If its elements are no floats.
+/// If its elements are not floats.
 pub(crate) fn float_row(
     index: usize,
     x: TensorView<'_>,
@@ -107,11 +109,11 @@ pub(crate) fn float_row(
     }, else => Err(unsupported(index, x.dtype())))
 }
 
-/// `y[m, n] += Σ a[m, k] · w[n, k]`, where `a: [m, k]`, `y: [m, n]`, and `row(n, w)` makes row `n` of
+/// `y[m, n] += Σ a[m, k] · w[n, k]`, where `a: [m, k]`, `y: [m, n]`, and `row(n, w)` writes row `n` of
 /// `w: [n, k]`.
 ///
 /// # Errors
-/// If `row` fails, or the run has ended.
+/// If `row` fails, or the run was cancelled.
 pub(crate) fn add_product_by_rows(
     a: &[f64],
     [n, k]: [usize; 2],
@@ -132,7 +134,7 @@ pub(crate) fn add_product_by_rows(
     Ok(())
 }
 
-/// That a parameter of the shape `found` has `expected` elements.
+/// Checks that a parameter of the shape `found` has `expected` elements.
 ///
 /// # Errors
 /// If it has another number of them.
@@ -153,9 +155,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_codes_have_scales_by_block() {
+    fn rows_of_quantized_values_have_scales_by_block() {
         let format = BlockFormat { bits: 4, block: 2, width: 3 };
-        let codes = Codes {
+        let quantized = QuantizedRows {
             format,
             bytes: &[0x98, 0x07, 0x21, 0x0f],
             row_bytes: 2,
@@ -164,12 +166,12 @@ mod tests {
             blocks: None,
         };
         let mut w = [0.0; 3];
-        codes.row(0, &mut w);
+        quantized.row(0, &mut w);
         assert_eq!(w, [0.0, 1.0, -2.0]);
-        let shifted = Codes { zero_points: Some(vec![0.0, 0.0, 1.0, 2.0]), ..codes };
+        let shifted = QuantizedRows { zero_points: Some(vec![0.0, 0.0, 1.0, 2.0]), ..quantized };
         shifted.row(1, &mut w);
         assert_eq!(w, [0.0, 0.5, -13.0]);
-        let regrouped = Codes { blocks: Some(vec![1, 1, 0]), ..shifted };
+        let regrouped = QuantizedRows { blocks: Some(vec![1, 1, 0]), ..shifted };
         regrouped.row(1, &mut w);
         assert_eq!(w, [1.0, -0.0, 7.0]);
     }

@@ -1,16 +1,15 @@
-//! Definitions know every attribute that the specifications give their operators, and the defaults.
+//! Definitions support every attribute of the specifications, with the defaults.
 //!
-//! `attributes.txt` has a line an operator and version, as `tools/list_operator_attributes.py`
-//! writes it. For each attribute an operator is made of a node that has it, and one of a node that
-//! has not:
+//! `attributes.txt` has one line per operator and version, written by `tools/list_operator_attributes.py`. For each
+//! attribute an operator is created from a node with it, and one from a node without it:
 //!
 //! ```text
-//! default      both print alike
+//! default      both print the same
 //! no default   it is an operator
 //! ```
 //!
-//! Where the first is refused, since the value does not fit the others, an attribute counts as known
-//! if a value of no possible type is refused because of its type.
+//! If the first is rejected, since the value does not fit the others, an attribute counts as supported if a value of
+//! an impossible type is rejected because of its type.
 
 #![expect(
     clippy::unwrap_used,
@@ -25,9 +24,8 @@ use ort_tensor::{DType, Tensor};
 
 const SPECIFIED: &str = include_str!("attributes.txt");
 
-/// What operators need besides the attributes that must be there, or instead of a 1: as far as a
-/// version has it.
-// table: one line an operator
+/// What operators need in addition to required attributes, or instead of a 1, if the version has it.
+// table: one line per operator
 const NEEDED: &[(&str, &str)] = &[
     ("BitShift", "direction:string=LEFT"),
     ("CategoryMapper", "cats_int64s:ints=1 cats_strings:strings=x"),
@@ -70,7 +68,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("ZipMap", "classlabels_int64s:ints=1"),
 ];
 
-/// Defaults that say the same in another way, or (GRU) are misspelled.
+/// Equivalent defaults, or (GRU) misspelled ones.
 const ALIKE: &[(&str, &str)] = &[
     ("GRU", "direction"),
     ("RNN", "activations"),
@@ -88,7 +86,7 @@ struct Specified<'a> {
     attributes: Vec<Attribute<'a>>,
 }
 
-/// `name:kind`, `name!:kind` if it must be there, `name:kind=default`.
+/// `name:kind`, `name!:kind` if required, `name:kind=default`.
 struct Attribute<'a> {
     name: &'a str,
     is_required: bool,
@@ -108,7 +106,7 @@ impl<'a> Specified<'a> {
         Self { domain, name, version: version.parse().unwrap(), n_inputs, n_outputs, attributes }
     }
 
-    /// What must be there, and what is needed besides.
+    /// The required attributes, and what else is needed.
     fn required(&self) -> Attrs {
         let own = self.attributes.iter().filter(|attribute| attribute.is_required);
         let needed = NEEDED.iter().filter(|(name, _)| *name == self.name);
@@ -135,7 +133,7 @@ impl<'a> Specified<'a> {
         registry.build(self.domain, self.name, &spec)
     }
 
-    /// What is wrong with how the definition takes an attribute.
+    /// What is wrong with the definition's handling of an attribute.
     fn problem(&self, registry: &Registry, attribute: &Attribute<'_>) -> Option<String> {
         let required = self.required();
         let with = |value| self.build(registry, &required.clone().with(attribute.name, value));
@@ -144,8 +142,8 @@ impl<'a> Specified<'a> {
         match with(attribute.value(self)) {
             Ok(op) if attribute.default.is_some() && !is_alike => match without {
                 Ok(without) if format!("{op:?}") == format!("{without:?}") => None,
-                Ok(without) => Some(format!("its default is another: {op:?}, not {without:?}")),
-                Err(error) => Some(format!("what is not its default is refused: {error}")),
+                Ok(without) => Some(format!("its default differs: {op:?}, not {without:?}")),
+                Err(error) => Some(format!("a value other than its default is rejected: {error}")),
             },
             Ok(_) => None,
             Err(error) => match with(Attr::Graphs(Vec::new())) {

@@ -1,4 +1,4 @@
-//! How much arithmetic an operator says that it does.
+//! The arithmetic that an operator reports.
 
 use ort_graph::{Attr, Attrs, Dims, Fact, Facts, NodeSpec, TensorType, Type};
 use ort_tensor::DType;
@@ -33,8 +33,7 @@ impl Row {
     }
 }
 
-/// Inputs and outputs of f32, as a session sees them: those outputs that are not asked for are
-/// unknown.
+/// Inputs and outputs of f32, as a session sees them: unused outputs are unknown.
 fn flops(row: &Row) -> u64 {
     let present = vec![true; row.inputs.len()];
     let (domain, name, since_version) = row.op;

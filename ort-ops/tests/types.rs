@@ -1,9 +1,9 @@
-//! What a definition says about its element types is what inference takes.
+//! Inference accepts exactly the element types that a definition declares.
 
 use ort_graph::{Attrs, Fact, Facts, NodeSpec, OpDef};
 use ort_tensor::DType;
 
-/// Their data is not input 0, or an attribute has a say in what they take.
+/// Operators whose data is not input 0, or whose types depend on an attribute.
 const OTHERS: &[&str] = &[
     "ConstantOfShape",
     "EmbedLayerNormalization",
@@ -14,8 +14,8 @@ const OTHERS: &[&str] = &[
     "Where",
 ];
 
-/// Whether inference takes elements of type `dtype` in input 0 of a node without attributes, whatever
-/// up to two more inputs need.
+/// Whether inference accepts elements of type `dtype` in input 0 of a node without attributes, for any types of up to
+/// two more inputs.
 fn takes(def: &OpDef, dtype: DType) -> bool {
     let attrs = Attrs::new();
     let others = [dtype, DType::I64, DType::I32, DType::F32, DType::Bool]

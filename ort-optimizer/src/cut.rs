@@ -1,8 +1,8 @@
-//! The cheapest of all divisions of a graph in two: a minimal cut, by Dinic's algorithm.
+//! A minimum cut of a network, by Dinic's algorithm.
 //!
-//! Every vertex is on the one side or the other. An edge `a → b` costs what it says if `a` is on the
-//! first side and `b` on the second. What a cut costs is what flows from first to second at most
-//! (Ford and Fulkerson), and while it flows, what can still be reached from the first is its side.
+//! Every vertex is on one of two sides. An edge `a → b` adds its cost if `a` is on the first side and `b` on the
+//! second. The cost of a minimum cut equals the maximum flow from first to second (Ford and Fulkerson), and the
+//! vertices that the residual network reaches from the first are its side.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vertex(usize);
 
-/// More than all else together can cost.
+/// More than all other costs together.
 pub(crate) const NEVER: u64 = u64::MAX >> 2;
 
 #[derive(Clone, Copy, Debug)]
@@ -19,12 +19,12 @@ struct Edge {
     capacity: u64,
 }
 
-/// A cheapest cut.
+/// A minimum cut.
 #[derive(Debug)]
 pub(crate) struct Cut {
-    /// What it costs.
+    /// Its cost.
     pub(crate) cost: u64,
-    /// For each vertex whether it is on the first side; no cheapest cut has fewer there.
+    /// For each vertex whether it is on the first side; no minimum cut has fewer there.
     is_first: Vec<bool>,
 }
 
@@ -35,18 +35,18 @@ impl Cut {
     }
 }
 
-/// Vertices, and what it costs to have them apart.
+/// Vertices, and the costs of separating them.
 #[derive(Debug)]
 pub(crate) struct Network {
-    /// An edge and its reverse are neighbours.
+    /// An edge and its reverse are adjacent.
     edges: Vec<Edge>,
     of_vertices: Vec<Vec<usize>>,
 }
 
 impl Network {
-    /// Is always on the first side.
+    /// Always on the first side.
     pub(crate) const FIRST: Vertex = Vertex(0);
-    /// Is always on the second side.
+    /// Always on the second side.
     pub(crate) const SECOND: Vertex = Vertex(1);
 
     pub(crate) fn new() -> Self {
@@ -59,7 +59,7 @@ impl Network {
         Vertex(self.of_vertices.len() - 1)
     }
 
-    /// That `from` on the first side and `to` on the second costs so much more.
+    /// Adds `cost` to cuts with `from` on the first side and `to` on the second.
     pub(crate) fn edge(&mut self, from: Vertex, to: Vertex, cost: u64) {
         if cost == 0 || from == to {
             return;
@@ -70,7 +70,7 @@ impl Network {
         }
     }
 
-    /// A cheapest cut, that with the fewest vertices on the first side.
+    /// The minimum cut with the fewest vertices on the first side.
     pub(crate) fn cut(mut self) -> Cut {
         let mut cost = 0_u64;
         loop {
@@ -85,8 +85,8 @@ impl Network {
         }
     }
 
-    /// How many edges that are not full lead from the first to each vertex; of vertices no nearer than the
-    /// second, if that can be reached, not all are told.
+    /// The distance of each vertex from the first over edges that are not full; vertices no nearer than a reachable
+    /// second may lack one.
     fn levels(&self) -> Vec<Option<usize>> {
         let mut levels = vec![None; self.of_vertices.len()];
         levels[Self::FIRST.0] = Some(0);
@@ -106,8 +106,8 @@ impl Network {
         levels
     }
 
-    /// Lets as much flow as one shortest path can take, and says how much; `None` if there is no path.
-    /// `next` has the edges of each vertex that have not proved to be dead ends.
+    /// Pushes as much flow as one shortest path can take, and returns the amount; `None` if there is no path. `next`
+    /// skips the edges of each vertex that are dead ends.
     fn push(&mut self, levels: &[Option<usize>], next: &mut [usize]) -> Option<u64> {
         let mut path: Vec<usize> = Vec::new();
         let mut vertex = Self::FIRST.0;
@@ -149,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_division_is_cheaper(
+        fn no_other_cut_is_cheaper(
             edges in prop::collection::vec((0_usize..7, 0_usize..7, 0_u64..9), 0..24)
         ) {
             let mut network = Network::new();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrow_place_is_cut() {
+    fn the_bottleneck_is_cut() {
         let mut network = Network::new();
         let [a, b] = [network.vertex(), network.vertex()];
         let (first, second) = (Network::FIRST, Network::SECOND);

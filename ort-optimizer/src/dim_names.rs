@@ -1,19 +1,18 @@
-//! Names for dimensions that have none, so that those that follow from each other are seen to be equal.
+//! Names for unnamed dimensions, so that dimensions derived from each other are known to be equal.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use ort_graph::{CycleError, Dim, Fact, Graph, Type};
 
-/// Names that were given to dimensions.
+/// The names given to dimensions.
 #[derive(Debug, Default)]
 pub(crate) struct DimNames(HashSet<Arc<str>>);
 
 impl DimNames {
-    /// Gives each dimension that nothing is known of a name of its own, and to what follows from it
-    /// the same. A name says nothing but that a number is the same wherever it stands, which holds
-    /// for the dimension of one value in one run. Names that a file gives to what follows from other
-    /// dimensions make place for theirs.
+    /// Gives each unknown dimension a unique name, and the same name to dimensions derived from it. A name only
+    /// states that a number is the same wherever it occurs, which holds for the dimension of one value in one run.
+    /// Names that a file gives to derived dimensions are replaced.
     ///
     /// # Errors
     /// If nodes form a cycle.
@@ -28,7 +27,7 @@ impl DimNames {
             for (output, mut inferred) in outputs.into_iter().zip(inferred) {
                 let Some(output) = output else { continue };
                 let info = graph.value_mut(output);
-                // Of two names for one dimension, that which comes from the operands says more.
+                // Of two names for one dimension, the operands' name is more specific.
                 for (dim, inferred) in dims(&mut info.fact).zip(dims(&mut inferred)) {
                     if matches!((&*dim, &*inferred), (Dim::Symbol(_), Dim::Symbol(_))) {
                         dim.clone_from(inferred);
@@ -46,7 +45,7 @@ impl DimNames {
         Ok(Self(given))
     }
 
-    /// Takes the names from the graph's outputs, of which a caller is told what the file says.
+    /// Removes the names from the graph's outputs, which callers see as the file declares them.
     pub(crate) fn take_from_outputs(&self, graph: &mut Graph) {
         for output in graph.outputs().to_vec() {
             for dim in dims(&mut graph.value_mut(output).fact) {
@@ -81,7 +80,7 @@ mod tests {
     use crate::testing::parse;
 
     #[test]
-    fn what_follows_from_one_dimension_has_its_name() {
+    fn dimensions_derived_from_one_have_its_name() {
         let mut graph = parse(
             "graph(x: float[?,3], m: bool[?]) -> (y) {
                w = const float[3,4] fill 1

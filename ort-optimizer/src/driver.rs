@@ -1,4 +1,4 @@
-//! Leads the passes over a graph and its subgraphs, commits what they find, and keeps count.
+//! Runs the passes over a graph and its subgraphs, commits their patches, and counts them.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::report::{PassReport, Report, Step, Visit};
 /// All passes are repeated until none finds anything, but not more often than this.
 const MAX_ROUNDS: usize = 10;
 
-/// After a pass has looked at so many nodes it checks whether loading has ended.
+/// A pass checks for cancellation after this many nodes.
 const VISITS: usize = 64;
 
 /// A graph that cannot be optimized.
@@ -29,25 +29,24 @@ pub enum OptimizeError {
     /// Nodes form a cycle.
     #[error(transparent)]
     Cycle(#[from] CycleError),
-    /// Data in blocks of channels cannot be made plain.
+    /// Operators in NCHWc cannot be lowered.
     #[error(transparent)]
     Nchwc(#[from] NchwcError),
-    /// By what is known now, a node does not fit its inputs: it could only fail in a run.
+    /// A node turned out not to fit its inputs: it could only fail in a run.
     #[error(transparent)]
     Infer(#[from] InferError),
-    /// [`ConstEval::is_cancelled`] said so.
+    /// [`ConstEval::is_cancelled`] returned true.
     #[error("the optimizer was cancelled")]
     Cancelled,
 }
 
-/// Rewrites a graph into one that gives the same outputs sooner: inputs, outputs and their names
-/// stay. Only nodes and constants that an output needs remain. At [`Level::Disable`] the graph is
-/// returned as it is, unless it has data in blocks of channels; that becomes plain at every level.
-/// A file of what is returned can be imported.
+/// Rewrites a graph into a faster one with the same outputs; inputs, outputs and their names are kept. Only nodes and
+/// constants that an output needs remain. At [`Level::Disable`] the graph is returned unchanged, except that NCHWc is
+/// lowered at every level. A file of the result can be imported.
 ///
 /// # Errors
-/// If nodes form a cycle, or blocks cannot be made plain, or constants that were folded tell that a node does
-/// not fit its inputs, or `eval` says that the result is not wanted.
+/// If nodes form a cycle, if NCHWc cannot be lowered, if folded constants reveal that a node does not fit its inputs,
+/// or if `eval` is cancelled.
 pub fn optimize(
     mut graph: Graph,
     registry: &Registry,
@@ -66,7 +65,7 @@ pub fn optimize(
     };
     let visits: Vec<Visit> = lowered.iter().map(visit).collect();
     if options.level == Level::Disable {
-        // An import has inferred what has no part in blocks.
+        // For graphs without NCHWc, the import has inferred everything.
         let graph = match lowered {
             Some(_) => {
                 graph.infer_all()?;
@@ -84,7 +83,7 @@ pub fn optimize(
     Ok((graph, Report { assumed_block_size, ..report }))
 }
 
-/// Lets these passes rewrite a graph.
+/// Rewrites a graph by these passes.
 pub(crate) fn run(
     mut graph: Graph,
     registry: &Registry,
@@ -110,7 +109,7 @@ pub(crate) fn run(
     };
     let (mut dim_names, mut names) = (DimNames::default(), Names::default());
     for phase in Level::ALL.into_iter().filter(|&level| level <= options.level) {
-        // Not before: the dimensions that a rewrite finds out take the place of none.
+        // Not earlier: dimensions that a rewrite finds do not replace names.
         if phase == Level::Extended {
             dim_names = DimNames::give(&mut graph)?;
         }
@@ -129,8 +128,8 @@ fn is_enabled(pass: &Pass, options: &Options) -> bool {
         && (pass.exactness < Exactness::Approximate || is_in(&options.enabled))
 }
 
-/// The phase in which a pass joins the others. What belongs to level `all` because ONNX Runtime would
-/// not know the result is a fusion like others, which layouts are to find done.
+/// The phase in which a pass joins the others. A pass of level `all` whose result ONNX Runtime lacks is a fusion like
+/// others, and must run before layouts.
 fn phase_of(pass: &Pass) -> Level {
     if pass.level == Level::All { Level::Extended } else { pass.level }
 }
@@ -140,7 +139,7 @@ fn report_of(pass: &Pass) -> PassReport {
     PassReport { name, level, exactness, applied: 0, refused: Vec::new(), micros: 0 }
 }
 
-/// Why a pass left nodes alone when it last looked at them.
+/// Why a pass rejected nodes at its last visit.
 type Refused = BTreeMap<NodeId, &'static str>;
 
 struct Driver<'a> {
@@ -148,12 +147,12 @@ struct Driver<'a> {
     eval: &'a dyn ConstEval,
     options: &'a Options,
     passes: Vec<&'a Pass>,
-    /// What each pass does; `None` while it does it.
+    /// The rewrite of each pass; `None` while it runs.
     rewrites: Vec<Option<Box<dyn Rewrite>>>,
     roots: &'a Roots,
     folded_bytes: Cell<usize>,
     rewrites_left: usize,
-    /// One report a pass, in the same order.
+    /// One report per pass, in the same order.
     report: Report,
 }
 
@@ -166,8 +165,8 @@ impl Driver<'_> {
         graph: &mut Graph,
         names: &mut Names,
     ) -> Result<(), OptimizeError> {
-        // How many rewrites this graph had seen when each pass last began: a pass that has seen
-        // the graph as it is need not look again.
+        // The number of rewrites of this graph when each pass last began: a pass that has seen the current graph need
+        // not run again.
         let mut seen = vec![None; self.passes.len()];
         let mut refused: Vec<Refused> = vec![Refused::new(); self.passes.len()];
         let mut order = Order::default();
@@ -269,7 +268,7 @@ impl Driver<'_> {
         Ok(applied)
     }
 
-    /// Lets a pass look at a node; commits what it finds, and says what the node was called.
+    /// Lets a pass visit a node; commits its patch, and returns the node's name.
     fn visit(
         &self,
         rewrite: &mut dyn Rewrite,
@@ -299,8 +298,7 @@ struct Place<'g> {
     phase: Level,
 }
 
-/// Infers again what follows from what changed, as long as more becomes known, and puts every node
-/// that it concerns on the list.
+/// Infers facts again from what changed, as long as more becomes known, and queues every affected node.
 fn propagate(graph: &mut Graph, change: Change, queue: &mut Queue<'_>) {
     queue.extend(graph, change.added);
     let mut readers = change.readers;

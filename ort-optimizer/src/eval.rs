@@ -1,4 +1,4 @@
-//! Who computes what is constant.
+//! The evaluation of constants.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use ort_graph::{Graph, Node, OpError};
 use ort_tensor::{Inputs, Output, Tensor, TensorError, ValueView};
 
-/// Computes a node whose inputs are all constant. A provider's own kernels give a folded constant
-/// the bits that a run would give it.
+/// Computes a node whose inputs are all constant. With a provider's own kernels, a folded constant has the same bits
+/// as in a run.
 pub trait ConstEval {
     /// The outputs of `node`, which is a node of `graph`, one for each that is used: an
     /// absent output has no tensor in the list.
@@ -21,13 +21,13 @@ pub trait ConstEval {
         inputs: &[Option<Tensor>],
     ) -> Result<Vec<Tensor>, EvalError>;
 
-    /// Calls `part(i)` for each `i < n`, each once, in any order, on whatever threads there are for
-    /// making constants; on the calling one if nothing else is said.
+    /// Calls `part(i)` for each `i < n`, each once, in any order, on any threads available for folding; by default on
+    /// the calling one.
     fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
         (0..n).for_each(part);
     }
 
-    /// Whether loading has ended. It is asked between two passes.
+    /// Whether loading was cancelled. Checked between passes.
     fn is_cancelled(&self) -> bool {
         false
     }
@@ -37,16 +37,16 @@ pub trait ConstEval {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvalError {
-    /// The operator refuses.
+    /// The operator failed.
     #[error(transparent)]
     Op(#[from] OpError),
-    /// A used output was not made.
-    #[error("output {index} was not made")]
+    /// A used output was not computed.
+    #[error("output {index} was not computed")]
     NotMade {
         /// The position of the output.
         index: usize,
     },
-    /// The provider refuses.
+    /// The provider failed.
     #[error(transparent)]
     Provider(#[from] Box<dyn Error + Send + Sync>),
 }
@@ -57,8 +57,7 @@ impl From<TensorError> for EvalError {
     }
 }
 
-/// Computes by [`Operator::eval`](ort_graph::Operator::eval): always there, and the definition of
-/// what is right.
+/// Computes by [`Operator::eval`](ort_graph::Operator::eval): always available, and the reference for correctness.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reference;
 

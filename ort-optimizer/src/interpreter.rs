@@ -1,4 +1,4 @@
-//! Runs a graph by `Operator::eval` alone: what every graph means.
+//! Runs a graph by `Operator::eval` alone: the reference semantics of a graph.
 
 use std::collections::HashMap;
 
@@ -61,21 +61,21 @@ fn run_body(body: &Graph, inputs: Vec<Value>, around: &Values) -> Vec<Value> {
     run_with(body, captured.chain(body.inputs().iter().copied().zip(inputs)).collect())
 }
 
-/// The first that many of each are states, the others are stacked.
+/// The first values are states, the others are stacked.
 fn run_loop(node: &Node, values: &Values) -> Vec<Option<Value>> {
     let Some(Attr::Graph(body)) = node.attrs.get("body") else { panic!("no body") };
     let input = |i: usize| node.inputs.get(i).copied().flatten().map(|id| values[&id].clone());
     let first = |value: &Value| value.as_tensor().unwrap().as_slice::<Bool>().unwrap()[0].get();
     let trips = input(0).map(|n| n.as_tensor().unwrap().as_slice::<i64>().unwrap()[0]);
-    let mut goes_on = input(1).as_ref().is_none_or(first);
+    let mut continues = input(1).as_ref().is_none_or(first);
     let mut states: Vec<Value> = (2..node.inputs.len()).map(|i| input(i).unwrap()).collect();
     let mut scanned = vec![Vec::new(); node.outputs.len() - states.len()];
     let mut trip = 0;
-    while goes_on && trips.is_none_or(|trips| trip < trips) {
+    while continues && trips.is_none_or(|trips| trip < trips) {
         let mut inputs = vec![Tensor::scalar(trip).into(), Tensor::scalar(Bool::from(true)).into()];
         inputs.append(&mut states);
         let mut made = run_body(body, inputs, values).into_iter();
-        goes_on = first(&made.next().unwrap());
+        continues = first(&made.next().unwrap());
         states = made.by_ref().take(node.inputs.len() - 2).collect();
         scanned.iter_mut().zip(made).for_each(|(all, one)| all.push(one));
         trip += 1;
@@ -108,7 +108,8 @@ fn slice(x: &Tensor, t: usize) -> Tensor {
 }
 
 fn stacked(all: &[Value]) -> Value {
-    let first = all.first().expect("what no iteration makes has no shape").as_tensor().unwrap();
+    let first =
+        all.first().expect("a stacked output without iterations has no shape").as_tensor().unwrap();
     let shape: Vec<usize> = [&[all.len()], first.shape()].concat();
     let bytes = all.iter().flat_map(|one| one.as_tensor().unwrap().view().as_bytes().unwrap());
     let bytes: Vec<u8> = bytes.copied().collect();

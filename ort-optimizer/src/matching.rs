@@ -1,4 +1,4 @@
-//! Finds a formula in a graph: depth first, every way that commutativity leaves open.
+//! Finds a formula in a graph: depth first, in every order that commutativity allows.
 
 use ort_graph::{Fact, Graph, Node, NodeId, ValueId};
 use ort_tensor::{Number, Tensor, with_dtype};
@@ -6,15 +6,15 @@ use smallvec::SmallVec;
 
 use crate::pattern::{OpPat, Pat};
 
-/// Where a formula was found: what its names stand for.
+/// A match of a formula: the nodes and values of its names.
 #[derive(Clone, Debug)]
 pub(crate) struct Match<'a> {
     pub(crate) graph: &'a Graph,
     values: SmallVec<[(&'static str, ValueId); 8]>,
     /// By label, the root first.
     nodes: SmallVec<[(&'static str, NodeId); 8]>,
-    /// The highest rank of a constant that was matched as a number: broadcast may have added as many
-    /// dimensions to what it met.
+    /// The highest rank of a constant that was matched as a number: broadcasting may have added as many dimensions to
+    /// the other operand.
     number_rank: usize,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Match<'a> {
         self.graph.node(self.nodes[0].1)
     }
 
-    /// Whether the root is the only node from which anybody outside wants a value.
+    /// Whether no value within the match but the root's is used outside of it.
     pub(crate) fn is_private(&self) -> bool {
         let is_inside = |node: &NodeId| self.nodes.iter().any(|(_, inside)| inside == node);
         self.nodes.iter().skip(1).all(|&(_, node)| {

@@ -1,7 +1,6 @@
-//! Names by which passes are left out: their own, and those that ONNX Runtime has besides.
+//! Names by which passes are disabled: their own, and other names of ONNX Runtime.
 
-/// What ONNX Runtime (1.31) runs as one transformer made of rules: whoever leaves it out leaves out
-/// every rule.
+/// Transformers of ONNX Runtime (1.31) that consist of rules: disabling one disables every rule.
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "Level1_RuleBasedTransformer",
@@ -31,8 +30,8 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Level2_RuleBasedTransformer", &["ClipQuantFusion", "ReluQuantFusion", "GemmTransposeFusion"]),
 ];
 
-/// Passes of ONNX Runtime (1.31) that have no counterpart: other passes do their work, or nothing here
-/// would gain by it. Leaving one out is no mistake, and changes nothing.
+/// Passes of ONNX Runtime (1.31) without a counterpart: other passes do their work, or they would have no benefit
+/// here. Disabling one is no error, and has no effect.
 const WITHOUT_COUNTERPART: &[&str] = &[
     "FreeDimensionOverrideTransformer",
     "SliceConcatToSpaceToDepthFusion",
@@ -56,7 +55,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     own.chain(GROUPS.iter().map(|(name, _)| *name)).chain(WITHOUT_COUNTERPART.iter().copied())
 }
 
-/// Whether whoever leaves `name` out leaves out this pass.
+/// Whether disabling `name` disables this pass.
 pub(crate) fn covers(name: &str, pass: &str) -> bool {
     let is_rule = |(group, rules): &(&str, &[&str])| *group == name && rules.contains(&pass);
     name == pass || GROUPS.iter().any(is_rule)
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_of_a_group_is_a_pass_and_no_name_is_there_twice() {
+    fn every_rule_of_a_group_is_a_pass_and_names_are_unique() {
         for rule in GROUPS.iter().flat_map(|(_, rules)| rules.iter()) {
             assert!(passes::all().any(|pass| pass.name == *rule), "{rule}");
         }

@@ -1,4 +1,4 @@
-//! How far to go.
+//! What the optimizer may do.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 /// How far a graph is optimized; each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Level {
-    /// Not at all, but for data in blocks of channels, which only the machine that wrote a file
-    /// could compute with: it becomes plain. Else the graph stays as it is.
+    /// No optimization. Only NCHWc operators, whose block size depends on the machine that wrote a file, are lowered
+    /// to plain ones.
     Disable,
-    /// Rewrites that give fewer nodes of the operators that were there.
+    /// Rewrites to fewer nodes of the same operators.
     Basic,
     /// Fusions into operators that are faster than what they replace.
     Extended,
@@ -25,7 +25,7 @@ impl Level {
     pub const ALL: [Level; 5] =
         [Level::Disable, Level::Basic, Level::Extended, Level::Layout, Level::All];
 
-    /// The word for it: `disable`, `basic`, `extended`, `layout` or `all`.
+    /// Its name: `disable`, `basic`, `extended`, `layout` or `all`.
     pub const fn name(self) -> &'static str {
         match self {
             Level::Disable => "disable",
@@ -43,7 +43,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// A word that names no level.
+/// An unknown name of a level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown level `{0}`: expected disable, basic, extended, layout or all")]
 pub struct ParseLevelError(pub String);
@@ -57,7 +57,7 @@ impl FromStr for Level {
     }
 }
 
-/// A number that ONNX Runtime gives to no level.
+/// A number that denotes no level in ONNX Runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no level has the number {0}: expected 0, 1, 2, 3 or 99")]
 pub struct UnknownLevel(pub i32);
@@ -65,7 +65,7 @@ pub struct UnknownLevel(pub i32);
 impl TryFrom<i32> for Level {
     type Error = UnknownLevel;
 
-    /// The level by ONNX Runtime's number for it.
+    /// The level with this number in ONNX Runtime.
     ///
     /// Source: ONNX Runtime 1.31, `GraphOptimizationLevel` of its C API.
     fn try_from(number: i32) -> Result<Self, UnknownLevel> {
@@ -87,8 +87,7 @@ pub enum Exactness {
     /// may have another payload where an operation on it is gone.)
     Bitwise,
     /// Equal in real arithmetic: sums may round in another order, a rounding may be saved, a zero
-    /// may have the other sign. Where a QuantizeLinear rounds the result to quantized values, it may be the
-    /// neighbouring code.
+    /// may have the other sign. A quantized result may be off by one.
     Rounding,
     /// Equal up to an error that the pass states.
     Approximate,
@@ -107,25 +106,24 @@ impl fmt::Display for Exactness {
 /// What [`optimize`](crate::optimize) may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How far to go.
+    /// The level.
     pub level: Level,
-    /// Names of passes that are left out, but not NchwcLowering; a name of ONNX Runtime's for several
-    /// leaves out all of them. Any other is ignored; [`names`](crate::names) has them all.
+    /// Names of passes to disable, except NchwcLowering; ONNX Runtime's name of a group disables all of its passes.
+    /// Other names are ignored; [`names`](crate::names) lists all.
     pub disabled: Vec<String>,
-    /// Names of [`Exactness::Approximate`] passes to run: no other of them does.
+    /// Names of [`Exactness::Approximate`] passes to run; the others do not run.
     pub enabled: Vec<String>,
-    /// The version of ai.onnx that the model imports: operators that came with it may be used. With
-    /// `None`, only those that are in a graph of any version.
+    /// The version of ai.onnx that the model imports: operators of that version may be used. With `None`, only
+    /// operators that every version has.
     pub opset: Option<i64>,
-    /// How many channels a block has where images are laid out in blocks of channels, as the
-    /// provider's kernels want it; `None` leaves them in planes.
+    /// The block size for NCHWc that the provider's kernels prefer; `None` leaves images in NCHW.
     pub layout_block: Option<usize>,
     /// Stop after this many rewrites: halving it finds the rewrite that breaks a model.
     pub stop_after: Option<usize>,
-    /// How many channels a block of com.microsoft.nchwc nodes has, 8 or 16, for a file that gives no
-    /// evidence of it; `None` assumes `layout_block`.
+    /// The block size of com.microsoft.nchwc nodes, 8 or 16, for a file that gives no evidence of it; `None` assumes
+    /// `layout_block`.
     pub nchwc_block_size: Option<usize>,
-    /// Bytes that folded constants may take in all.
+    /// The limit of all folded constants, in bytes.
     pub max_folded_bytes: usize,
 }
 
@@ -150,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_lead_back_to_the_level() {
+    fn names_parse_back_to_the_level() {
         for level in Level::ALL {
             assert_eq!(level.to_string().parse(), Ok(level));
         }
@@ -158,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_onnx_runtime() {
+    fn level_numbers_are_those_of_onnx_runtime() {
         let levels: Vec<Level> = [0, 1, 2, 3, 99].map(Level::try_from).map(Result::unwrap).into();
         assert_eq!(levels, Level::ALL);
         for number in [-1, 4, 98, 100] {

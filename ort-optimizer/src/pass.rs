@@ -14,18 +14,18 @@ pub(crate) struct Pass {
     pub(crate) name: &'static str,
     pub(crate) level: Level,
     pub(crate) exactness: Exactness,
-    /// What it does, before it has seen a graph.
+    /// Creates its rewrite.
     pub(crate) start: fn() -> Box<dyn Rewrite>,
 }
 
-/// What a pass does, which the driver leads from node to node of one graph, and then the next.
+/// The rewrite of a pass, which the driver applies to the nodes of one graph after another.
 pub(crate) trait Rewrite {
     /// The operators at whose nodes a rewrite can begin; `None` for any.
     fn roots(&self) -> Option<Vec<&'static str>> {
         None
     }
 
-    /// Operators of which a graph must have nodes, or else there is nothing to rewrite.
+    /// Operators that a graph must contain, or there is nothing to rewrite.
     fn needs(&self) -> Vec<&'static str> {
         Vec::new()
     }
@@ -33,26 +33,25 @@ pub(crate) trait Rewrite {
     /// The rewrite that begins at this node, if there is one.
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal>;
 
-    /// How many rewrites the last patch stands for; never more than were left.
+    /// How many rewrites the last patch counts for; at most `rewrites_left`.
     fn n_rewrites(&self) -> usize {
         1
     }
 
-    /// The graph is done for now: what is known of it holds no longer.
+    /// Called when the graph is done: what is known of it becomes invalid.
     fn end(&mut self) {}
 }
 
-/// Where a rewrite may begin, and what it may need to know.
+/// Where a rewrite may begin, with its context.
 #[derive(Clone, Copy)]
 pub(crate) struct Site<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) id: NodeId,
     pub(crate) eval: &'a dyn ConstEval,
     pub(crate) options: &'a Options,
-    /// The level that is being reached: passes of lower levels have found all they can, and run
-    /// again on what those of this level leave.
+    /// The current level: passes of lower levels are at a fixed point, and run again after those of this level.
     pub(crate) phase: Level,
-    /// How many rewrites there may still be.
+    /// How many rewrites are still allowed.
     pub(crate) rewrites_left: usize,
     /// Bytes that folded constants may still take.
     pub(crate) folded_bytes: &'a Cell<usize>,
@@ -64,7 +63,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Why what looked like a match was left alone.
+/// Why a possible match was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal(pub(crate) &'static str);
 

@@ -1,10 +1,10 @@
-//! The pattern language: a formula over values, which finds nodes and makes them.
+//! The pattern language: formulas over values, to match nodes and to create them.
 //!
 //! ```text
 //! &x * (op("Erf", [&x / SQRT_2]) + 1.0) * 0.5
 //! ```
 //!
-//! A variable that stands twice must be the same value. Operands of a commutative operator match
+//! A repeated variable must be the same value. Operands of a commutative operator match
 //! in either order.
 
 use std::ops;
@@ -18,9 +18,9 @@ use crate::pass::Refusal;
 /// A formula.
 #[derive(Clone, Debug)]
 pub(crate) enum Pat {
-    /// Any value, known by this name from then on.
+    /// Any value, bound to this name.
     Var(&'static str),
-    /// Any constant, known by this name from then on.
+    /// Any constant, bound to this name.
     Constant(&'static str),
     /// No value: an optional input that is left out.
     Absent,
@@ -30,7 +30,7 @@ pub(crate) enum Pat {
     Made(Maker),
     /// The first output of a node.
     Op(Box<OpPat>),
-    /// What the formula says, known by this name from then on.
+    /// A formula, bound to this name.
     Named(&'static str, Box<Pat>),
 }
 
@@ -43,21 +43,21 @@ pub(crate) struct OpPat {
     pub(crate) domain: &'static str,
     pub(crate) op_type: &'static str,
     pub(crate) inputs: Vec<Pat>,
-    /// The name by which the matched node is known: its operator, if nothing else is said.
+    /// The name of the matched node; by default its operator.
     pub(crate) label: &'static str,
     /// Whether the node may have inputs after these.
     pub(crate) has_more: bool,
     /// Whether operands are found only in this order, even where another means the same.
     pub(crate) is_ordered: bool,
-    /// Where a new node takes version and attributes from.
+    /// The source of a new node's version and attributes.
     pub(crate) origin: Origin,
 }
 
-/// Where a new node takes version and attributes from.
+/// The source of a new node's version and attributes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin {
-    /// Those of the matched node of this label: of its own operator, if nothing else is said. An
-    /// operator that was not matched has version 13 and no attributes.
+    /// Those of the matched node of this label; by default of its own operator. An operator that was not matched has
+    /// version 13 and no attributes.
     Like(&'static str),
     /// This version, and the attributes that follow from the match.
     New(i32, fn(&Match<'_>) -> Attrs),
@@ -70,7 +70,7 @@ pub(crate) fn var(name: &'static str) -> Pat {
     Pat::Var(name)
 }
 
-/// A variable that stands for constants only.
+/// A variable for constants only.
 pub(crate) fn constant(name: &'static str) -> Pat {
     Pat::Constant(name)
 }
@@ -104,8 +104,8 @@ impl Pat {
         self.with(|op| op.has_more = true)
     }
 
-    /// The operands are in this order, also where they could change places: a rule for each order
-    /// lets the second hold where the first does not.
+    /// The operands are in this order, even if the operator is commutative: with a rule for each order, the second
+    /// can apply where the first does not.
     pub(crate) fn in_order(self) -> Self {
         self.with(|op| op.is_ordered = true)
     }
@@ -138,7 +138,7 @@ impl Pat {
         self.with(|op| op.origin = Origin::Following(spec))
     }
 
-    /// The value is known by this name, which can stand for it in the rest of the formula.
+    /// Binds the value to this name, for use in the rest of the formula.
     pub(crate) fn named(self, name: &'static str) -> Self {
         Pat::Named(name, Box::new(self))
     }
@@ -173,7 +173,7 @@ impl OpPat {
         operators
     }
 
-    /// Whether the two operands can change places.
+    /// Whether the two operands can be swapped.
     pub(crate) fn is_commutative(&self) -> bool {
         !self.is_ordered
             && self.domain.is_empty()

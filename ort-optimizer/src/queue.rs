@@ -1,7 +1,7 @@
-//! Which nodes a pass has yet to look at.
+//! The nodes that a pass has yet to visit.
 //!
-//! Most passes can begin at few operators, and find nothing in a graph without some. So each node is
-//! sorted by its operator once, and a pass finds its nodes, or that there are none, without reading a name.
+//! Most passes begin at few operators, and require others in the graph. So nodes are classified by operator once, and
+//! a pass finds its nodes without comparing names.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -51,13 +51,12 @@ impl Roots {
     }
 }
 
-/// The nodes of a graph in order, each with the kind of its operator, for as long as nothing but
-/// patches changes the graph.
+/// The nodes of a graph in order, each with the kind of its operator, as long as only patches change the graph.
 #[derive(Default)]
 pub(crate) struct Order {
     /// `None` where the graph has changed since.
     order: Option<Vec<(NodeId, usize)>>,
-    /// By node; it holds for good.
+    /// By node; never outdated.
     kinds: Vec<Option<usize>>,
     /// By kind, whether there is such a node.
     has: Vec<bool>,
@@ -69,7 +68,7 @@ impl Order {
         self.order = None;
     }
 
-    /// Those at which a pass can begin.
+    /// The nodes at which a pass can begin.
     fn nodes(
         &mut self,
         graph: &Graph,
@@ -94,7 +93,7 @@ impl Order {
     }
 }
 
-/// The nodes that a pass has yet to look at, each at most once.
+/// The nodes that a pass has yet to visit, each at most once.
 pub(crate) struct Queue<'r> {
     roots: &'r Roots,
     pass: usize,
@@ -120,7 +119,7 @@ impl<'r> Queue<'r> {
         self.nodes.is_empty()
     }
 
-    /// Puts those at the end at which the pass can begin.
+    /// Appends those at which the pass can begin.
     pub(crate) fn extend(&mut self, graph: &Graph, ids: impl IntoIterator<Item = NodeId>) {
         for id in ids {
             let Some(node) = graph.get_node(id) else { continue };
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_finds_its_nodes_in_order_if_what_it_needs_is_there() {
+    fn a_pass_finds_its_nodes_in_order_if_the_needed_operators_exist() {
         let text = "graph(x: float[2]) -> (c) { a = Relu-14 (x) b = Neg-13 (a) c = Relu-14 (b) }";
         let graph = parse(text);
         let passes = [
@@ -187,7 +186,7 @@ mod tests {
         for (pass, expected) in expected.into_iter().enumerate() {
             let mut queue = Queue::new((&roots, pass), &graph, &mut order).unwrap();
             assert_eq!(queue.is_empty(), expected.is_empty(), "{pass}");
-            // What is there already is not put there twice.
+            // Queued nodes are not queued twice.
             queue.extend(&graph, expected.iter().filter_map(|&node| NodeId::new(node)));
             let found: Vec<usize> = std::iter::from_fn(|| queue.pop()).map(NodeId::index).collect();
             assert_eq!(found, expected, "{pass}");

@@ -12,14 +12,13 @@ pub struct Report {
     pub passes: Vec<PassReport>,
     /// The last rewrite: the one to look at after halving `stop_after`.
     pub last: Option<Step>,
-    /// When the passes were at work, in order: a pass looks at every graph, and again as long as others
-    /// change it.
+    /// The visits of the passes, in order: a pass visits every graph, and again as long as others change it.
     pub visits: Vec<Visit>,
-    /// What had to be assumed of data in blocks of channels. A program should warn of it.
+    /// The block size that had to be assumed for NCHWc. A program should warn of it.
     pub assumed_block_size: Option<AssumedBlockSize>,
 }
 
-/// One pass's look at one graph.
+/// One visit of a pass to a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
     /// The pass.
@@ -50,8 +49,7 @@ pub struct PassReport {
     pub exactness: Exactness,
     /// How many rewrites it made.
     pub applied: usize,
-    /// Why it left alone what looked like a match, and at how many nodes, when it last looked at
-    /// each graph.
+    /// Why it rejected possible matches, and at how many nodes, at its last visit of each graph.
     pub refused: Vec<(&'static str, usize)>,
     /// The time it took.
     pub micros: u64,

@@ -1,4 +1,4 @@
-//! A rewrite as data: what to find, when it holds, what to put there.
+//! A rewrite as data: a pattern, a condition, and a replacement.
 
 use ort_graph::{Attrs, Fact, NewNode, Patch, ValueId};
 use ort_tensor::{DType, Number, Tensor, with_dtype};
@@ -24,13 +24,13 @@ pub(crate) fn rule(find: Pat, replace: impl Into<Pat>) -> Rule {
 }
 
 impl Rule {
-    /// The rule holds only where `when` says so; its refusal goes to the report.
+    /// The rule applies only where `when` accepts; a refusal is reported.
     pub(crate) fn when(self, when: fn(&Match<'_>) -> Result<(), Refusal>) -> Self {
         Self { when, ..self }
     }
 
-    /// The rule also holds where others read values within the formula: the nodes that make them
-    /// stay for those, and what is new costs no more than what it replaces.
+    /// The rule also applies where other nodes read values within the formula: the nodes that compute them are kept
+    /// for those, and the new nodes cost no more than what they replace.
     pub(crate) fn sharing(self) -> Self {
         Self { shares: true, ..self }
     }
@@ -97,8 +97,8 @@ impl Rule {
         Ok(maker.patch)
     }
 
-    /// A number that is a tensor of one element may add dimensions to what it meets; with ranks
-    /// known, the patch is refused if they differ.
+    /// A number that is a tensor of one element may add dimensions to the other operand; with known ranks, the patch
+    /// is rejected if they differ.
     fn keeps_rank(&self, found: &Match<'_>) -> Result<(), Refusal> {
         let rank = found.root_fact().and_then(Fact::rank);
         let is_kept = rank.is_some()
@@ -112,13 +112,13 @@ impl Rule {
 
 const RANK: Refusal = Refusal("its rank may change");
 
-/// Makes what a formula stands for.
+/// Creates the nodes of a formula.
 struct Maker<'a> {
     found: &'a Match<'a>,
     /// The type of numbers.
     dtype: Option<DType>,
     patch: Patch,
-    /// What has been made without attributes: a part that stands twice is made once.
+    /// The constants created so far, so that a repeated one is created once.
     constants: Vec<(Tensor, ValueId)>,
     nodes: Vec<(&'static str, Vec<Option<ValueId>>, ValueId)>,
 }
@@ -129,7 +129,7 @@ impl<'a> Maker<'a> {
         Self { found, dtype, patch, constants, nodes }
     }
 
-    /// The value of a formula, `None` for an absent one; what is not there yet is made.
+    /// The value of a formula, `None` for an absent one; created if necessary.
     fn make(&mut self, pat: &Pat) -> Result<Option<ValueId>, Refusal> {
         Ok(Some(match pat {
             Pat::Var(name) | Pat::Constant(name) => self.found.value(name),

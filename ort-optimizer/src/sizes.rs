@@ -1,11 +1,11 @@
-//! What is known of integers that follow from shapes, element by element.
+//! Symbolic values of integers that follow from shapes, element by element.
 //!
 //! ```text
 //! Shape(x: [n, 3, ?])                       = n, 3, (x, 2)
 //! Concat(Gather(Shape(x), 0), -1, 64)       = n, -1, 64
 //! ```
-//! A file that was traced with open dimensions computes with them where a person would have written
-//! 0 and −1.
+//! A model traced with dynamic dimensions computes with them where one would write 0 and −1 by
+//! hand.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ pub(crate) enum Size {
 /// The elements of a scalar or a list.
 pub(crate) type Sizes = SmallVec<[Size; 6]>;
 
-/// Longer lists are no shapes.
+/// Longer lists are not shapes.
 const MAX_LEN: usize = 64;
 
-/// How many nodes are asked for one list.
+/// How many nodes are visited for one list.
 const MAX_NODES: usize = 64;
 
 /// The operators whose results are worth looking at.
@@ -234,7 +234,7 @@ impl Reader<'_> {
     }
 }
 
-/// An element of a list, of which one element stands for all.
+/// An element of a list; a list of one element is broadcast.
 fn at(sizes: &Sizes, index: usize) -> Option<&Size> {
     if sizes.len() == 1 { sizes.first() } else { sizes.get(index) }
 }
@@ -253,7 +253,7 @@ fn int(node: &Node, name: &str) -> Option<i64> {
     }
 }
 
-/// Where an int32 would overflow, nothing is said.
+/// Unknown where an int32 would overflow.
 fn arithmetic(op_type: &str, a: &Size, b: &Size) -> Size {
     let known = match (op_type, a.known(), b.known()) {
         ("Add", Some(a), Some(b)) => a.checked_add(b),

@@ -1,4 +1,4 @@
-//! How passes are tested: the text of a graph before, and after, and what both compute.
+//! How passes are tested: the text of a graph before and after, and the results of both.
 
 use std::fmt::Write as _;
 
@@ -22,8 +22,7 @@ pub(crate) fn parse(text: &str) -> Graph {
     graph
 }
 
-/// Runs one pass to the end, and also up to each of its rewrites: every graph on the way must hold
-/// together.
+/// Runs one pass to the end, and also up to each of its rewrites: every intermediate graph must be valid.
 pub(crate) fn run(pass: &Pass, text: &str, opset: Option<i64>) -> (Graph, Report) {
     run_with(&Options { opset, ..Options::default() }, pass, text)
 }
@@ -47,8 +46,8 @@ fn run_with(options: &Options, pass: &Pass, text: &str) -> (Graph, Report) {
     (graph, report)
 }
 
-/// That a pass alone makes of `before` what is expected, says why it left the rest, and that both
-/// graphs compute the same from random inputs, as exactly as the pass says.
+/// Checks that a pass alone rewrites `before` as expected, with its refusals, and that both graphs compute the same
+/// from random inputs, as exactly as the pass states.
 pub(crate) fn assert_optimized(pass: Pass, before: &str, expected: &Expect) {
     assert_optimized_with(&Options::default(), pass, before, expected);
 }
@@ -70,7 +69,7 @@ pub(crate) fn assert_optimized_with(
     assert_equivalent(&parse(before), &graph, pass.exactness);
 }
 
-/// The same without the last part, for graphs that cannot be run.
+/// The same without running the graphs.
 pub(crate) fn assert_rewritten(pass: Pass, before: &str, expected: &Expect) {
     let (graph, report) = run(&pass, before, None);
     expect_printed(&graph, &report, expected);
@@ -84,7 +83,7 @@ fn expect_printed(graph: &Graph, report: &Report, expected: &Expect) {
     expected.assert_eq(&printed);
 }
 
-/// That two graphs compute the same from random inputs.
+/// Checks that two graphs compute the same from random inputs.
 pub(crate) fn assert_equivalent(before: &Graph, after: &Graph, exactness: Exactness) {
     for seed in 0..3 {
         let inputs = inputs(before, seed, &[]);
@@ -105,14 +104,14 @@ pub(crate) fn assert_equivalent(before: &Graph, after: &Graph, exactness: Exactn
     }
 }
 
-/// Whether a QuantizeLinear makes the value.
+/// Whether a QuantizeLinear computes the value.
 fn is_quantized(graph: &Graph, id: ValueId) -> bool {
     let producer = graph.producer(id).map(|(node, _)| graph.node(node));
     producer.is_some_and(|node| node.op_type == "QuantizeLinear")
 }
 
-/// Whether quantized values are the same or neighbours: values that differ by less than half a quantum are
-/// rounded to the same one or to two that follow each other.
+/// Whether quantized values differ by at most one: values that differ by less than half a quantum round to the same
+/// or to adjacent ones.
 fn is_within_a_quantum(expected: &Tensor, found: &Tensor) -> bool {
     with_dtype!(expected.dtype(), integer, T => {
         let pairs = expected.as_slice::<T>().unwrap().iter().zip(found.as_slice::<T>().unwrap());
@@ -129,9 +128,9 @@ pub(crate) fn is_same(expected: &Tensor, found: &Tensor, exactness: Exactness) -
     }
 }
 
-/// Whether elements differ by at most so many roundings of the largest: each is a sum of at most
-/// some dozens of terms that are not much larger than the largest result. Of the half-wide types,
-/// whose operators compute in f32 and round once, an eighth as many. Integers must be equal.
+/// Whether elements differ by at most this many roundings of the largest: each is a sum of at most some dozens of
+/// terms not much larger than the largest result. For 16-bit floats, whose operators compute in f32 and round once,
+/// an eighth as many. Integers must be equal.
 fn is_close(expected: &Tensor, found: &Tensor, roundings: f64) -> bool {
     let (digits, roundings) = match expected.dtype() {
         DType::Bf16 => (8, roundings / 8.0),
@@ -154,7 +153,7 @@ fn is_close(expected: &Tensor, found: &Tensor, roundings: f64) -> bool {
 }
 
 /// Random inputs for a graph: floats in [-2, 2), integers from 0 to 2. A dimension with a name that
-/// `sizes` does not have is 2, 3 or 4, the same wherever the name stands; one without a name is 2.
+/// `sizes` does not have is 2, 3 or 4, the same wherever the name occurs; one without a name is 2.
 pub(crate) fn inputs(graph: &Graph, seed: u64, sizes: &[(&str, usize)]) -> Vec<(String, Tensor)> {
     let mut rng = Rng::new(seed);
     let mut sizes: Vec<(String, usize)> =

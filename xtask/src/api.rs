@@ -1,8 +1,9 @@
-//! The public items of every crate that is published, one a line, in `docs/api/CRATE.txt`: a change of an interface
-//! is a change of such a file.
+//! The public items of every published crate, one per line, in `docs/api/CRATE.txt`, so that every interface change
+//! shows in the diff.
 //!
 //! They are read from the sources as rustfmt lays them out. What is `pub` is public, since the lint
-//! `unreachable_pub` refuses anything else. Of items that a macro makes, the lines are listed that it is called with.
+//! `unreachable_pub` rejects anything else. For items that a macro makes, the lines that it is called with are
+//! listed.
 
 mod items;
 
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 use crate::manifest::entries;
 use crate::repository::{File, Repository};
 
-/// The files that are not as the sources say: path and right content.
+/// The stale files: path and correct content.
 pub(crate) fn stale(repository: &Repository) -> Vec<(String, String)> {
     let published = repository.crates().filter(|(_, manifest)| is_published(manifest));
     let lists = published.map(|(name, _)| (format!("docs/api/{name}.txt"), list(repository, name)));
@@ -21,7 +22,7 @@ pub(crate) fn stale(repository: &Repository) -> Vec<(String, String)> {
     lists.filter(is_stale).collect()
 }
 
-/// Whether a crate is for others than this repository.
+/// Whether a crate is published.
 pub(crate) fn is_published(manifest: &File) -> bool {
     let stays = |text: &str| {
         entries(text)
@@ -47,7 +48,7 @@ fn list(repository: &Repository, name: &str) -> String {
     text
 }
 
-/// The public module that a file belongs to, as a prefix of what it declares. Other modules do not show.
+/// The public module that a file belongs to, as a prefix of what it declares. Private modules are left out.
 fn module(path: &str, root: &str, entry: &str) -> String {
     let inner = path.strip_prefix(root).unwrap_or(path);
     let first = inner.split(['/', '.']).next().unwrap_or(inner);
@@ -55,7 +56,7 @@ fn module(path: &str, root: &str, entry: &str) -> String {
     if is_public { format!("{first}::") } else { String::new() }
 }
 
-/// Where the modules stand that a file declares for tests only, as starts of paths.
+/// The path prefixes of the modules that a file declares for tests only.
 fn tests_of(file: &File) -> Vec<String> {
     let stem = file.path.strip_suffix(".rs").unwrap_or(&file.path);
     let is_folder = ["/lib", "/mod", "/main"].iter().any(|name| stem.ends_with(name));
@@ -74,7 +75,7 @@ mod tests {
     fn the_public_items_of_this_repository_are_listed() {
         let stale = stale(&Repository::open().unwrap());
         let paths: Vec<_> = stale.iter().map(|(path, _)| path.as_str()).collect();
-        assert_eq!(paths, [""; 0], "run `cargo xtask docs`, and look at the difference");
+        assert_eq!(paths, [""; 0], "run `cargo xtask docs` and review the diff");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Keeps the generated blocks of the documents, and the lists of public items in `docs/api/`, equal to what the
 //! code says.
 //!
-//! A document holds `<!-- generated: NAME -->` and `<!-- end -->`; the generator of that name gives
-//! the lines between them. A new one is a file below `docs/` and a line in [`GENERATORS`].
+//! A document contains `<!-- generated: NAME -->` and `<!-- end -->`; the generator of that name writes the lines
+//! between them. A new generator is a file below `docs/` and a line in [`GENERATORS`].
 
 mod crates;
 mod dependencies;
@@ -39,7 +39,7 @@ const GENERATORS: &[Generator] = &[
 
 const MARKER: &str = "generated: ";
 
-/// Before the name of a crate, whose documentation the block is.
+/// The prefix of a block that contains the documentation of a crate.
 const DOCUMENTATION: &str = "documentation of ";
 
 /// Writes every block and every list of public items that is stale.
@@ -62,7 +62,7 @@ pub(crate) fn write(repository: &Repository) -> Result<Vec<Problem>, Failure> {
     Ok(problems)
 }
 
-/// One problem a stale block or list.
+/// One problem per stale block or list.
 pub(crate) fn check(repository: &Repository) -> Result<Vec<Problem>, Failure> {
     let stale = |(path, _): (String, String)| {
         let what = "the public API is not the one in this file: run `cargo xtask docs`";
@@ -81,7 +81,7 @@ pub(crate) fn check(repository: &Repository) -> Result<Vec<Problem>, Failure> {
 /// A document as it should be.
 struct Document {
     text: String,
-    /// The blocks that were not so.
+    /// The blocks that were stale.
     stale: Vec<Problem>,
 }
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_nobody_generates_is_a_problem() {
+    fn a_block_without_a_generator_is_a_problem() {
         let problem = document("<!-- generated: weather -->\n<!-- end -->\n").err().unwrap();
         assert_eq!(
             problem.to_string(),

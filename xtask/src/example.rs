@@ -1,4 +1,4 @@
-//! Programs of ort-conformance that run for as long as one likes, built for speed.
+//! Long-running programs of ort-conformance, built for speed.
 
 use std::process::Command;
 
@@ -12,12 +12,12 @@ pub(crate) struct Example {
     pub(crate) name: &'static str,
     /// Its file.
     pub(crate) path: &'static str,
-    /// What it means that it fails.
+    /// The message if it fails.
     pub(crate) failure: &'static str,
 }
 
 impl Example {
-    /// Runs it until it is over. What it finds it prints.
+    /// Runs it to its end. It prints what it finds.
     pub(crate) fn run(
         &self,
         repository: &Repository,

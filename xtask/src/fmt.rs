@@ -16,7 +16,7 @@ pub(crate) fn write(repository: &Repository) -> Result<Vec<Problem>, Failure> {
     Ok(Vec::new())
 }
 
-/// One problem a file that is not formatted.
+/// One problem per file that is not formatted.
 pub(crate) fn check(repository: &Repository) -> Result<Vec<Problem>, Failure> {
     let output = rustfmt(repository, &["--check", "--files-with-diff"])?;
     let stdout = String::from_utf8_lossy(&output.stdout);
@@ -36,7 +36,7 @@ fn rustfmt(repository: &Repository, flags: &[&str]) -> Result<Output, Failure> {
         .current_dir(&repository.root)
         .output()
         .map_err(|source| Failure::Start { program: RUSTFMT, source })?;
-    // A file that cannot be parsed is told on stderr; one that differs only sets the exit code.
+    // A file that cannot be parsed is reported on stderr; one that differs only sets the exit code.
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.success() || stderr.is_empty() {
         Ok(output)

@@ -3,7 +3,7 @@
 
 use crate::scan::{code_of, line_at, word_len, words};
 
-/// What starts with `fn` and a name.
+/// A function: what starts with `fn` and a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Function {
     pub(crate) name: String,
@@ -13,7 +13,7 @@ pub(crate) struct Function {
     pub(crate) n_lines: usize,
     /// Parameters, the receiver included.
     pub(crate) n_params: usize,
-    /// Whether it says of itself that it is a table, which has a line an entry.
+    /// Whether an attribute or comment declares it a table, with one line per entry.
     pub(crate) is_table: bool,
 }
 
@@ -55,7 +55,7 @@ fn skip_blanks(code: &str, at: usize) -> usize {
     code.len() - code[at..].trim_start().len()
 }
 
-/// The offset behind `<…>`, or `at` itself if there is none. The `>` of an arrow closes nothing.
+/// The offset after `<…>`, or `at` itself if there is none. The `>` of an arrow closes nothing.
 fn generics_end(code: &str, at: usize) -> Option<usize> {
     if !code[at..].starts_with('<') {
         return Some(at);
@@ -107,7 +107,7 @@ fn body(code: &str, at: usize) -> Option<usize> {
     None
 }
 
-/// How many items a list has whose commas stand outside all brackets.
+/// How many items a list has, separated by commas outside all brackets.
 fn n_items(list: &str) -> usize {
     let mut depth = 0_i32;
     let mut n_items = 0;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_function_is_not_found() {
+    fn only_functions_are_found() {
         for text in [
             "type F = fn(u8) -> u8;",
             "macro_rules! m { (fn $name:ident($($arg:ident),*)) => {}; }",
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_says_so_right_above() {
+    fn a_table_is_declared_right_above() {
         for (text, is_table) in [
             ("// table: one arm an operator\nfn f() {}", true),
             ("/// Doc.\n// table: one arm an operator\n#[inline]\nfn f() {}", true),

@@ -1,8 +1,8 @@
 //! Tasks about the repository itself: `cargo xtask fmt`, `tidy`, `docs`, `package`, `soak` and `mutate`; and
 //! `wasm`, of the feature by that name.
 //!
-//! Each task but the last four reads the tracked files and answers with problems, `path:line: rule: what`. None
-//! means success; any means exit code 1.
+//! Each task but the last four reads the tracked files and reports problems, `path:line: rule: what`. Any problem
+//! means exit code 1.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
 
@@ -47,7 +47,7 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Check sizes, names, unsafe, arrows, dependencies and documents against CONVENTIONS.md
+    /// Check sizes, names, unsafe, dependencies and documents against CONVENTIONS.md
     Tidy,
     /// Write the generated blocks of the documents, and the lists of public items
     Docs {
@@ -55,11 +55,11 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Package all crates that are published, and check that each builds from its package
+    /// Package all published crates, and check that each builds from its package
     Package,
-    /// Run random graphs of real sizes in every way, and compare with plain evaluation
+    /// Run random graphs of real sizes in every configuration, and compare with plain evaluation
     Soak(soak::Arguments),
-    /// Run senseless models through everything that a session does
+    /// Run mutated models through everything that a session does
     Mutate(mutate::Arguments),
     /// Make the JavaScript of the WebAssembly module
     #[cfg(feature = "wasm")]

@@ -3,9 +3,9 @@
 /// One `key = value` line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
-    /// From one on.
+    /// Counted from 1.
     pub(crate) line: usize,
-    /// What the last `[…]` above it holds.
+    /// The name in the last `[…]` above it.
     pub(crate) section: &'a str,
     /// Up to the first dot: `rayon` of `rayon.workspace = true`.
     pub(crate) key: &'a str,
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_are_told_apart_by_who_needs_them() {
+    fn dependencies_are_sorted_by_what_needs_them() {
         for (section, needed) in [
             ("dependencies", Some(Needed::Always)),
             ("target.'cfg(unix)'.dependencies", Some(Needed::Always)),

@@ -8,12 +8,12 @@
 
 use crate::problem::Problem;
 
-/// What stands between two markers.
+/// The text between two markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Block<'a> {
-    /// What the first marker holds: `generated: crates`.
+    /// The text of the first marker: `generated: crates`.
     pub(crate) marker: &'a str,
-    /// The first marker's line, from one on.
+    /// The first marker's line, counted from 1.
     pub(crate) line: usize,
     /// The lines between the markers, each with its end.
     pub(crate) content: &'a str,
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_what_stands_between_its_markers() {
+    fn a_block_is_the_text_between_its_markers() {
         let text = "# A\n<!-- generated: x -->\na\nb\n<!-- end -->\n<!-- a comment -->\n<!-- generated: y -->\n<!-- end -->\n";
         assert_eq!(contents(text), Ok(vec!["a\nb\n", ""]));
     }

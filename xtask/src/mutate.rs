@@ -1,4 +1,4 @@
-//! Damaged and senseless models for as long as one likes: the program `mutate` of ort-conformance.
+//! Damaged and mutated models: the program `mutate` of ort-conformance.
 
 use crate::example::Example;
 use crate::problem::{Failure, Problem};
@@ -7,21 +7,21 @@ use crate::repository::Repository;
 const MUTATE: Example = Example {
     name: "mutate",
     path: "ort-conformance/examples/mutate/main.rs",
-    failure: "some mutant did harm, or the program did not run; see above",
+    failure: "a mutant caused a failure, or the program did not run; see above",
 };
 
-/// For how long, and from which seed.
+/// Its duration and seed.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// How long it runs; 0 runs the mutant of the seed alone
     #[arg(long)]
     seconds: f64,
-    /// What the mutants follow from; the clock, if it is not given
+    /// The seed of the mutants; by default, from the clock
     #[arg(long)]
     seed: Option<u64>,
 }
 
-/// Runs it until it is over.
+/// Runs it to its end.
 pub(crate) fn run(repository: &Repository, arguments: &Arguments) -> Result<Vec<Problem>, Failure> {
     let Arguments { seconds, seed } = arguments;
     let seed = seed.map(|seed| seed.to_string());

@@ -1,8 +1,8 @@
-//! Packages every crate that is published, and checks that each builds from what its package holds.
+//! Packages every published crate, and checks that each builds from its package.
 //!
-//! cargo makes the packages, in order of their dependencies. They are unpacked into a workspace of their own, in which
-//! each crate finds the others as packages too: what a package lacks is missed there. Nothing is sent anywhere, and
-//! the registry is not asked.
+//! cargo makes the packages, in order of their dependencies. They are unpacked into a separate workspace, in which
+//! each crate depends on the packages of the others, so the build fails if a file is missing. Nothing is uploaded,
+//! and the registry is not queried.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -33,7 +33,8 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Problem>, Failure> {
     on(&unpacked, |path| fs::create_dir_all(path))?;
     for name in &names {
         let package = target.join(format!("package/{name}-{}.crate", env!("CARGO_PKG_VERSION")));
-        // With the time of now: cargo gives all files of all packages one time, by which none has changed.
+        // With the current time: cargo gives all files of all packages the same time, so that none would seem
+        // changed.
         execute("tar", &unpacked, [OsStr::new("-xzmf"), package.as_os_str()])?;
     }
     on(&unpacked.join("Cargo.toml"), |path| fs::write(path, workspace(&names)))?;
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_package_takes_the_place_of_the_registry() {
+    fn every_package_replaces_the_registry() {
         let manifest = workspace(&["ort-a"]);
         let version = env!("CARGO_PKG_VERSION");
         let row = format!("[patch.crates-io]\nort-a = {{ path = \"ort-a-{version}\" }}\n");

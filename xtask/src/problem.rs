@@ -1,4 +1,4 @@
-//! What a task finds, and why it could not look.
+//! What a task reports, and why it could not run.
 
 use std::fmt;
 use std::io;
@@ -10,11 +10,11 @@ use std::process::ExitStatus;
 pub(crate) struct Problem {
     /// Relative to the root, with forward slashes.
     pub(crate) path: String,
-    /// From one on.
+    /// Counted from 1.
     pub(crate) line: usize,
-    /// The rule's name, as CONVENTIONS.md has it.
+    /// The rule's name.
     pub(crate) rule: &'static str,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and what is expected.
     pub(crate) what: String,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A task that could not be done.
+/// A task that could not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{}: {source}", path.display())]

@@ -1,7 +1,7 @@
 //! The tracked files of the repository, read once.
 //!
-//! git says which files are tracked. Without git, or in an archive of the sources, every file
-//! counts that does not stand in a folder made by a tool.
+//! git says which files are tracked. Without git, or in an archive of the sources, every file outside of folders made
+//! by tools counts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl Repository {
             let absolute = root.join(&path);
             let bytes =
                 fs::read(&absolute).map_err(|source| Failure::File { path: absolute, source })?;
-            // What is no text has no lines to look at.
+            // Binary files have no lines to check.
             if let Ok(text) = String::from_utf8(bytes) {
                 files.push(File { path, text });
             }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_repository_has_this_file_and_this_crate() {
+    fn this_repository_contains_this_file_and_this_crate() {
         let repository = Repository::open().unwrap();
         assert!(repository.file("Cargo.toml").is_some());
         assert!(repository.crates().any(|(name, _)| name == "xtask"));

@@ -1,8 +1,7 @@
 //! Separates Rust code from comments, strings and characters, so that a word or brace in them is
 //! not mistaken for code.
 
-/// `text` with every comment, string and character literal replaced by blanks. Lines and
-/// columns keep their numbers.
+/// `text` with every comment, string and character literal replaced by spaces. Lines and columns keep their numbers.
 pub(crate) fn code_of(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -34,12 +33,12 @@ pub(crate) fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The number of the line that holds the byte at `offset`, from one on.
+/// The number of the line with the byte at `offset`, counted from 1.
 pub(crate) fn line_at(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
 
-/// How many bytes `text` starts with that are letters, digits or underscores.
+/// The number of leading bytes of `text` that are letters, digits or underscores.
 pub(crate) fn word_len(text: &str) -> usize {
     text.find(|c| !is_word(c)).unwrap_or(text.len())
 }
@@ -132,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_code_is_blanked() {
+    fn text_outside_code_is_blanked() {
         for (text, words) in [
             ("a // b\nc", "a c"),
             ("a /* b /* c */ d */ e", "a e"),

@@ -1,4 +1,4 @@
-//! The differential test for hours: the program `soak` of ort-conformance.
+//! The long-running differential test: the program `soak` of ort-conformance.
 
 use crate::example::Example;
 use crate::problem::{Failure, Problem};
@@ -10,21 +10,21 @@ const SOAK: Example = Example {
     failure: "some results were wrong, or the program did not run; see above",
 };
 
-/// For how long, and from which seed.
+/// Its duration, seed and family.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// How long it runs
     #[arg(long)]
     hours: f64,
-    /// What the graphs follow from; the clock, if it is not given
+    /// The seed of the graphs; by default, from the clock
     #[arg(long)]
     seed: Option<u64>,
-    /// Which family of operators, if not all
+    /// The family of operators; all by default
     #[arg(long, requires = "seed")]
     family: Option<String>,
 }
 
-/// Runs it until it is over.
+/// Runs it to its end.
 pub(crate) fn run(repository: &Repository, arguments: &Arguments) -> Result<Vec<Problem>, Failure> {
     let Arguments { hours, seed, family } = arguments;
     let rest = seed.map(|seed| seed.to_string()).into_iter().chain(family.clone());

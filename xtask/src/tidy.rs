@@ -27,10 +27,10 @@ const RULES: &[Rule] = &[
     glossary::check,
 ];
 
-/// What tidy has to say.
+/// The result of tidy.
 pub(crate) struct Report {
     pub(crate) problems: Vec<Problem>,
-    /// The counts behind the rules, for the curious and for whoever sets a budget.
+    /// The counts behind the rules, for choosing budgets.
     pub(crate) summary: String,
 }
 

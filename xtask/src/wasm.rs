@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     folder: PathBuf,
 }
 
-/// An ES module that fetches the WebAssembly module beside it, or takes it from its caller.
+/// Writes an ES module that fetches the WebAssembly module next to it, or takes it from its caller.
 pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Problem>, Failure> {
     let mut bindgen = Bindgen::new();
     bindgen.input_path(&arguments.module).typescript(false);

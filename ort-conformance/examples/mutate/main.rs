@@ -1,13 +1,14 @@
-//! `mutate SECONDS [SEED [COUNT]]`: models of the standard's node cases and of `models/`, changed where it hurts, through
+//! `mutate SECONDS [SEED [COUNT]]`: mutated models of the standard's node cases and of `models/`, run through
 //! everything that a session does. `cargo xtask mutate` starts it.
 //!
 //! ```text
 //! for each mutant:  load at one of the levels → run on small inputs → save → load what was saved
-//! for some, before: bytes of its file, `.onnx` or `.ort`, become others
+//! for some, before: some bytes of its file, `.onnx` or `.ort`, are changed
 //! ```
-//! A finding is a panic, also one that a run caught; more memory than the limits and 64 MiB; more time than the limits
-//! and 2 s; and a saved model that does not load. Findings of one kind are told once, with the seed that makes
-//! the mutant again: `mutate 0 SEED`. With a count it ends after so many, whatever the machine. Time in which the process stands still does not count.
+//! A finding is a panic, even one that a run caught; more memory than the limits and 64 MiB; more time than the
+//! limits and 2 s; and a saved model that does not load. Findings of one kind are reported once, with the seed that
+//! reproduces the mutant: `mutate 0 SEED`. With a count it stops after so many mutants. Time in which the process is
+//! stopped does not count.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a program talks to its user")]
@@ -33,31 +34,32 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// What loading, and a run, may take.
+/// The memory limit of loading and of a run.
 const LIMIT: usize = 64 << 20;
-/// What else there may be, twice the limit of the run for what is counted after it is made included.
+/// Memory allowed beyond the limits; twice the limit of the run is allowed, since some allocations are counted
+/// afterwards.
 const SLACK: usize = 64 << 20;
 const MAX_TIME: Duration = Duration::from_millis(500);
 const SLACK_TIME: Duration = Duration::from_secs(2);
-/// After so long without an end the program tells which mutant it is, and gives up.
+/// After this time the program reports the mutant that hangs, and exits.
 const HANG: Duration = Duration::from_secs(60);
-/// Elements of an input that is made up.
+/// Elements of a generated input.
 const MAX_ELEMENTS: usize = 1 << 16;
-/// Seeds of mutants are this far apart: the multiplier of SplitMix64.
+/// The step between the seeds of mutants: the multiplier of SplitMix64.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const LEVELS: [Level; 5] =
     [Level::Disable, Level::Basic, Level::Extended, Level::Layout, Level::All];
 
-/// One mutant in so many is of a model of `models/`, which takes much longer than a node case.
+/// One in this many mutants is of a model of `models/`, which takes much longer than a node case.
 const OF_MODELS: u64 = 64;
-/// One mutant in so many has other bytes, too.
+/// One in this many mutants has changed bytes as well.
 const OF_BYTES: u64 = 8;
 /// How often the clock ticks.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The seed of the mutant at work, and the tick it began at.
+/// The seed of the current mutant, and the tick at which it began.
 static NOW: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
-/// How often the clock ticked: while the process is stopped it does not.
+/// The ticks of the clock, which does not tick while the process is stopped.
 static TICKS: AtomicU64 = AtomicU64::new(0);
 
 fn main() -> ExitCode {
@@ -69,22 +71,22 @@ fn main() -> ExitCode {
     let models = Models::all();
     let (n_cases, n_large) = (models.cases.len(), models.large.len());
     println!("{n_cases} node cases, {n_large} models, seed {first}, for {seconds} seconds");
-    // Panics are results here; that of one mutant is to be seen.
+    // Panics are results here; that of a single mutant is shown.
     if seconds > 0.0 {
         std::panic::set_hook(Box::new(|_| {}));
     }
     let start = Instant::now();
     std::thread::spawn(watch);
     let (mut tally, mut n_mutants) = (Tally::default(), 0_u64);
-    let goes_on = |n| n == 0 || n < most && start.elapsed().as_secs_f64() < seconds;
-    while goes_on(n_mutants) {
+    let continues = |n| n == 0 || n < most && start.elapsed().as_secs_f64() < seconds;
+    while continues(n_mutants) {
         let seed = first.wrapping_add(STEP.wrapping_mul(n_mutants));
         NOW[0].store(seed, Ordering::Relaxed);
         NOW[1].store(TICKS.load(Ordering::Relaxed), Ordering::Relaxed);
         tally.note(seed, &one(&models, seed));
         n_mutants += 1;
     }
-    println!("{n_mutants} mutants: {} ran, {} were refused", tally.n_ran, tally.n_refused);
+    println!("{n_mutants} mutants: {} ran, {} were rejected", tally.n_ran, tally.n_refused);
     for (kind, (n, seed)) in &tally.findings {
         println!("{n} times, seed {seed}: {kind}");
     }
@@ -97,13 +99,13 @@ fn elapsed() -> Duration {
     TICK.saturating_mul(u32::try_from(n_ticks).unwrap_or(u32::MAX))
 }
 
-/// The processor's time of this thread, where the system tells: a machine that is busy otherwise is no finding.
+/// The CPU time of this thread, where the system reports it, so that a busy machine causes no finding.
 fn processor_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(Duration::from_nanos(stat.split_whitespace().next()?.parse().ok()?))
 }
 
-/// Lets the clock tick, and ends the process if a mutant does not end.
+/// Advances the clock, and exits if a mutant hangs.
 fn watch() {
     loop {
         std::thread::sleep(TICK);
@@ -202,7 +204,7 @@ fn one(models: &Models, seed: u64) -> Outcome {
     }
 }
 
-/// The file, or what it is as a `.ort` file, with some bytes that are others.
+/// The file, or its `.ort` form, with some bytes changed.
 fn damaged(onnx: Vec<u8>, rng: &mut Rng) -> Vec<u8> {
     let to_ort = |bytes: &Vec<u8>| {
         let optimized = builder(Level::Disable).optimize(ModelBytes::from_vec(bytes.clone()));
@@ -229,14 +231,14 @@ fn stages(bytes: Vec<u8>, level: Level, rng: &mut Rng) -> Outcome {
     let bytes = bytes::Bytes::from(bytes);
     let load = |level| builder(level).optimize(ModelBytes::from_owner(bytes.clone()));
     let Ok(optimized) = load(level) else { return Outcome::Refused };
-    // What a model that can be planned becomes loads again, unless it was only just within the limits.
+    // A saved model loads again, unless it was only just within the limits.
     let saved = if level < Level::All { optimized.to_bytes().ok() } else { None };
     let Ok(session) = optimized.commit() else { return Outcome::Refused };
     if let Some(saved) = saved
         && let Err(error) = builder(Level::Disable).commit(ModelBytes::from_vec(saved))
         && !matches!(error, ort_session::SessionError::Limit(_))
     {
-        return Outcome::Found(format!("what was saved does not load: {error}"));
+        return Outcome::Found(format!("the saved model does not load: {error}"));
     }
     match run(&session, rng) {
         Some(Err(RunError::Panicked { message, .. })) => {
@@ -247,13 +249,13 @@ fn stages(bytes: Vec<u8>, level: Level, rng: &mut Rng) -> Outcome {
     }
 }
 
-/// A run on small inputs; `None` if they cannot be made up.
+/// A run on small inputs; `None` if they cannot be generated.
 fn run(session: &Session, rng: &mut Rng) -> Option<Result<(), RunError>> {
     let descriptions = session.inputs();
     let mut inputs = Vec::new();
     for input in &descriptions {
         let Type::Tensor(tensor) = &input.ty else { return None };
-        inputs.push((input.name.as_str(), made_up(tensor.dtype, tensor.dims.as_deref(), rng)?));
+        inputs.push((input.name.as_str(), generated(tensor.dtype, tensor.dims.as_deref(), rng)?));
     }
     let limits =
         RunLimits { max_bytes: Some(LIMIT), max_time: Some(MAX_TIME), max_iterations: Some(1000) };
@@ -262,8 +264,8 @@ fn run(session: &Session, rng: &mut Rng) -> Option<Result<(), RunError>> {
     Some(session.run_with(inputs, &options).map(drop))
 }
 
-/// A tensor of this type: dimensions that are free are small, elements numbers of any size.
-fn made_up(dtype: DType, dims: Option<&[ort_session::Dim]>, rng: &mut Rng) -> Option<Tensor> {
+/// A tensor of this type: free dimensions are small, elements are numbers of any size.
+fn generated(dtype: DType, dims: Option<&[ort_session::Dim]>, rng: &mut Rng) -> Option<Tensor> {
     let free = [0, 1, 2, 3];
     let dims = dims.unwrap_or_default().iter();
     let shape: Vec<usize> =

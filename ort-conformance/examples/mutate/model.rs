@@ -1,4 +1,4 @@
-//! Mutants of models: what a file may say, and nobody means.
+//! Mutants of models: well-formed files without a sensible meaning.
 
 use ort_onnx::schema::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto};
 use ort_testing::Rng;
@@ -13,7 +13,7 @@ pub(crate) fn mutant(models: &[ModelProto], rng: &mut Rng) -> ModelProto {
     model
 }
 
-/// A number that sizes, axes and counts are rarely, small ones more often.
+/// An unusual value for sizes, axes and counts; small ones are more frequent.
 pub(crate) fn extreme(rng: &mut Rng) -> i64 {
     const FAR: [i64; 10] = [
         i64::MIN,
@@ -120,7 +120,7 @@ fn change_node(graph: &mut GraphProto, other: &ModelProto, rng: &mut Rng) {
     }
 }
 
-/// Changes what a graph says of an input or output.
+/// Changes the declaration of an input or output.
 fn change_declaration(graph: &mut GraphProto, rng: &mut Rng) {
     let list = if rng.below(4) == 0 { &mut graph.output } else { &mut graph.input };
     let Some(value) = pick(list, rng) else { return };
@@ -145,7 +145,7 @@ fn change_constant(graph: &mut GraphProto, rng: &mut Rng) {
     if let Some(tensor) = pick(&mut graph.initializer, rng) {
         return change_tensor(tensor, rng);
     }
-    // An input that becomes a constant of what sizes are made of.
+    // An input becomes a constant, as used for sizes.
     let Some(value) = graph.input.last() else { return };
     let raw: Vec<u8> = (0..2).flat_map(|_| extreme(rng).to_le_bytes()).collect();
     let name = value.name.clone();

@@ -1,4 +1,4 @@
-//! A graph to run in every way, and how far its results may be apart.
+//! A graph to run in every configuration, and the tolerance of its results.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use super::data;
 /// A graph as text, whose inputs follow from their names.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Which generator made it.
+    /// The generator.
     pub family: &'static str,
-    /// The graph, all of whose tensors that are no literals are inputs.
+    /// The graph, whose tensors are inputs unless they are literals.
     pub text: String,
-    /// Whether the model says how large its inputs are, or only what rank they have.
+    /// Whether the model declares the shapes of its inputs, or only their ranks.
     pub has_shapes: bool,
-    /// How far each output may be off.
+    /// The tolerance of each output.
     pub bounds: Vec<f64>,
 }
 
@@ -26,11 +26,11 @@ pub struct Case {
 pub(crate) struct Model {
     /// The file.
     pub(crate) bytes: Bytes,
-    /// What a run gives.
+    /// The inputs of a run.
     pub(crate) inputs: Vec<(String, Tensor)>,
 }
 
-/// Where the contents of a case's inputs come from.
+/// How the inputs of a case are filled.
 pub(crate) struct Filling {
     /// The tensor of a name.
     pub(crate) tensor: fn(&str, DType, &[usize]) -> Result<Tensor, TensorError>,
@@ -38,7 +38,7 @@ pub(crate) struct Filling {
     pub(crate) is_constant: fn(&str) -> bool,
 }
 
-/// The case as a test would give it to [`Case::new`].
+/// The case as a test would pass it to [`Case::new`].
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\nbounds {:?}", self.text, self.bounds)?;
@@ -47,7 +47,7 @@ impl fmt::Display for Case {
 }
 
 impl Case {
-    /// A case that is written down: the text, and how far each output may be off.
+    /// A case from its text, and the tolerance of each output.
     pub fn new(text: &str, bounds: &[f64]) -> Self {
         Self { family: "", text: text.to_owned(), has_shapes: true, bounds: bounds.to_vec() }
     }
@@ -55,7 +55,7 @@ impl Case {
     /// The model, and inputs for it.
     ///
     /// # Errors
-    /// The message of whatever is wrong with the text.
+    /// The message of the error in the text.
     pub(crate) fn model(&self) -> Result<Model, String> {
         self.filled(&Filling { tensor: data::tensor, is_constant: data::is_constant })
     }
@@ -63,7 +63,7 @@ impl Case {
     /// The same with other contents.
     ///
     /// # Errors
-    /// The message of whatever is wrong with the text.
+    /// The message of the error in the text.
     pub(crate) fn filled(&self, filling: &Filling) -> Result<Model, String> {
         let graph = Graph::parse(&self.text, &ort_ops::registry());
         let mut graph = graph.map_err(|error| error.to_string())?;
@@ -85,7 +85,7 @@ impl Case {
             }
         }
         graph.set_inputs(given);
-        // The newest that a node follows, if it is newer than what most follow.
+        // The newest version that a node follows, if it is newer than the default.
         let nodes = graph.node_ids().map(|id| graph.node(id));
         let versions = nodes.filter(|node| node.domain.is_empty()).map(|node| node.since_version);
         let opset = i64::from(versions.max().unwrap_or_default()).max(22);
@@ -98,7 +98,7 @@ impl Case {
     }
 }
 
-/// Element type and shape of what is known entirely.
+/// Element type and shape, if both are known.
 fn shaped(fact: &Fact) -> Option<(DType, Vec<usize>)> {
     let Type::Tensor(tensor) = &fact.ty else { return None };
     let size = |dim: &Dim| match dim {

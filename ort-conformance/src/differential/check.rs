@@ -1,4 +1,4 @@
-//! Runs a case in every way and compares with the operators' own `eval`.
+//! Runs a case in every configuration and compares with the operators' own `eval`.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use ort_session::{
 use ort_tensor::{DType, Number, Tensor, Value, with_dtype};
 
 use super::case::{Case, Model};
-use super::coverage::{Coverage, Watched};
+use super::coverage::{Counted, Coverage};
 
 const ISAS: [IsaChoice; 4] =
     [IsaChoice::Amx, IsaChoice::Avx512, IsaChoice::Avx2, IsaChoice::Generic];
@@ -21,27 +21,27 @@ const N_THREADS: [usize; 3] = [1, 2, 3];
 /// One way to run a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Which instructions kernels use.
+    /// The instruction set of the kernels.
     pub isa: IsaChoice,
-    /// How far the graph is optimized.
+    /// The optimization level.
     pub level: Level,
-    /// How many threads there are.
+    /// The number of threads.
     pub n_threads: usize,
 }
 
 /// What went wrong.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Where it went wrong; `None` for `Reference`.
+    /// The configuration that failed; `None` for `Reference`.
     pub setting: Option<Setting>,
     /// The message.
     pub what: String,
 }
 
-/// Which ways are run.
+/// The configurations to run.
 #[derive(Clone, Copy, Debug)]
 pub enum Ways {
-    /// All there are on this machine.
+    /// All that this machine supports.
     All,
     /// One.
     Only(Setting),
@@ -59,7 +59,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Runs a case, and gives the largest part of a bound that was needed.
+/// Runs a case, and returns the largest ratio of error to bound.
 ///
 /// # Errors
 /// The first failure.
@@ -83,7 +83,7 @@ pub fn check(case: &Case, ways: Ways, coverage: &Coverage) -> Result<f64, Failur
                 Ways::Only(only) => only == *setting,
             };
             let settings: Vec<Setting> = settings.into_iter().filter(is_run).collect();
-            let mut alike = Alike { model: &model, coverage, seen: &mut seen, first: None };
+            let mut alike = SameBits { model: &model, coverage, seen: &mut seen, first: None };
             for setting in settings {
                 let failure = |what| Failure { setting: Some(setting), what };
                 let found = caught(|| alike.results(setting)).map_err(failure)?;
@@ -95,8 +95,8 @@ pub fn check(case: &Case, ways: Ways, coverage: &Coverage) -> Result<f64, Failur
     Ok(most)
 }
 
-/// Runs that differ in threads only, and so give the same bits.
-struct Alike<'a> {
+/// Runs that differ only in the number of threads, so that their results are equal bit by bit.
+struct SameBits<'a> {
     model: &'a Model,
     coverage: &'a Coverage,
     /// The graphs that were run.
@@ -104,9 +104,9 @@ struct Alike<'a> {
     first: Option<Vec<Value>>,
 }
 
-impl Alike<'_> {
-    /// What a session gives twice, the second time in memory that the first has used; `None` if its
-    /// graph was run before.
+impl SameBits<'_> {
+    /// The result of a session that runs twice, the second time in memory used by the first; `None` if its graph was
+    /// run before.
     fn results(&mut self, setting: Setting) -> Result<Option<Vec<Value>>, String> {
         let optimized = setting.builder(self.coverage)?;
         let optimized = optimized.optimize(ModelBytes::from_owner(self.model.bytes.clone()));
@@ -131,13 +131,13 @@ impl Setting {
         let mut options = CpuOptions::default();
         (options.isa, options.max_threads) = (self.isa, Some(self.n_threads));
         let cpu = CpuProvider::new(options).map_err(|error| error.to_string())?;
-        let watched = Watched { cpu, coverage: coverage.clone() };
+        let watched = Counted { cpu, coverage: coverage.clone() };
         let builder = Session::builder().level(self.level).isa(self.isa).threads(self.n_threads);
         Ok(builder.provider(Arc::new(watched)))
     }
 }
 
-/// What `body` gives; a panic is an error.
+/// The result of `body`; a panic is an error.
 fn caught<T>(body: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -158,13 +158,17 @@ fn same_bits(first: &[Value], found: &[Value]) -> Result<(), String> {
             |value: &Value| value.as_tensor().map(|t| t.view().as_bytes().map(<[u8]>::to_vec));
         match (bits(first), bits(found)) {
             (Ok(a), Ok(b)) if a == b => {}
-            _ => return Err(format!("output {i}: other bits than with one thread, or again")),
+            _ => {
+                return Err(format!(
+                    "output {i}: not the same bits as with one thread, or in a second run"
+                ));
+            }
         }
     }
     Ok(())
 }
 
-/// The largest part of a bound that a result needs.
+/// The largest ratio of error to bound.
 fn compare(case: &Case, found: &[Value], expected: &[Value]) -> Result<f64, String> {
     let mut most = 0.0_f64;
     for (i, ((found, expected), &bound)) in found.iter().zip(expected).zip(&case.bounds).enumerate()
@@ -179,7 +183,7 @@ fn compare(case: &Case, found: &[Value], expected: &[Value]) -> Result<f64, Stri
         for (at, (found, expected)) in pairs {
             let is_same = found == expected || found.is_nan() && expected.is_nan();
             let off = if is_same { 0.0 } else { (found - expected).abs() };
-            // NaN is off by anything.
+            // A difference to NaN is always an error.
             let is_close = off <= bound;
             n_wrong += usize::from(!is_close);
             if off > worst.0 || !is_close && n_wrong == 1 {

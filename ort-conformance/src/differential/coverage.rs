@@ -1,4 +1,4 @@
-//! Which kernels ran: a provider that hands everything on to the CPU's, and keeps count.
+//! Which kernels ran: a provider that delegates to the CPU provider, and counts.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,16 +14,16 @@ use ort_graph::{Graph, NodeId};
 #[derive(Clone, Debug, Default)]
 pub struct Coverage(Arc<Mutex<BTreeMap<(&'static str, &'static str), u64>>>);
 
-/// The CPU's provider, watched.
+/// The CPU provider, with a count of runs.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct Counted {
     pub(crate) cpu: CpuProvider,
     pub(crate) coverage: Coverage,
 }
 
-/// A kernel, watched.
+/// A kernel, with a count of runs.
 #[derive(Debug)]
-struct WatchedKernel {
+struct CountedKernel {
     kernel: Box<dyn Kernel>,
     name: &'static str,
     coverage: Coverage,
@@ -36,7 +36,7 @@ impl Coverage {
         counts.iter().map(|(&(kernel, variant), &n)| (kernel, variant, n)).collect()
     }
 
-    /// The kernels of the CPU's provider that never ran.
+    /// The kernels of the CPU provider that never ran.
     pub fn missing(&self) -> Vec<&'static str> {
         let counts = self.counts();
         let has_run = |name: &&str| counts.iter().any(|(kernel, ..)| kernel == name);
@@ -49,7 +49,7 @@ impl Coverage {
     }
 }
 
-impl ExecutionProvider for Watched {
+impl ExecutionProvider for Counted {
     fn name(&self) -> &'static str {
         self.cpu.name()
     }
@@ -69,7 +69,7 @@ impl ExecutionProvider for Watched {
         packs: &dyn PackStore,
     ) -> Result<Box<dyn Kernel>, CompileError> {
         let (name, kernel) = self.cpu.compile_named(graph, claim, packs)?;
-        Ok(Box::new(WatchedKernel { kernel, name, coverage: self.coverage.clone() }))
+        Ok(Box::new(CountedKernel { kernel, name, coverage: self.coverage.clone() }))
     }
 
     fn packing(&self) -> Option<String> {
@@ -85,7 +85,7 @@ impl ExecutionProvider for Watched {
     }
 }
 
-impl Kernel for WatchedKernel {
+impl Kernel for CountedKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         self.kernel.prepare(shapes)
     }

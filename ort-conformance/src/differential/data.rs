@@ -1,7 +1,7 @@
-//! The elements of a case's inputs, which follow from name, type and shape alone, so that the text of a
-//! case is all there is to it.
+//! The elements of a case's inputs, which follow from name, type and shape alone, so that the text of a case defines
+//! it completely.
 //!
-//! A name is a letter, `x` for what every run gives and `w` for a constant; a number; and maybe words:
+//! A name is a letter, `x` for an input of the run and `w` for a constant; a number; and optional words:
 //!
 //! ```text
 //! x1          uniform in [-1, 1)
@@ -10,7 +10,7 @@
 //! w2_p_s5     both
 //! x3_n50      whole numbers in 0..50
 //! ```
-//! Integers without `_n` are all that their type has if that is 8 bits wide, else in -8..8.
+//! Integers without `_n` cover the whole range of 8-bit types, else -8..8.
 
 use ort_tensor::{Bool, DType, Element, Number, Tensor, TensorError, n_elements, with_dtype};
 use ort_testing::Rng;
@@ -20,7 +20,7 @@ pub(crate) fn is_constant(name: &str) -> bool {
     name.starts_with('w')
 }
 
-/// The number behind a letter in a name.
+/// The number after a letter in a name.
 fn word(name: &str, letter: char) -> Option<i32> {
     name.split('_').skip(1).find_map(|word| word.strip_prefix(letter)?.parse().ok())
 }
@@ -28,7 +28,7 @@ fn word(name: &str, letter: char) -> Option<i32> {
 /// The tensor of this name.
 pub(crate) fn tensor(name: &str, dtype: DType, shape: &[usize]) -> Result<Tensor, TensorError> {
     let n = n_elements(shape).ok_or_else(|| TensorError::TooLarge { shape: shape.to_vec() })?;
-    // The hash of Fowler, Noll and Vo.
+    // FNV-1a.
     let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -58,7 +58,7 @@ pub(crate) fn tensor(name: &str, dtype: DType, shape: &[usize]) -> Result<Tensor
         else => Err(TensorError::TooLarge { shape: shape.to_vec() }))
 }
 
-/// The tensor of this name, if its elements were the same again after some.
+/// A tensor of this name whose elements repeat after [`N_DISTINCT`].
 pub(crate) fn repeated(name: &str, dtype: DType, shape: &[usize]) -> Result<Tensor, TensorError> {
     /// A prime, so that neighbours along any axis differ.
     const N_DISTINCT: usize = 8191;

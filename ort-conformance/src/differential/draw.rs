@@ -1,12 +1,12 @@
-//! Numbers that make a case: drawn at random, or read from a script, so that a case can be made again
-//! with some of them smaller.
+//! The numbers that define a case: drawn at random, or read from a script, so that a case can be repeated with some
+//! of them smaller.
 //!
-//! Whatever is drawn is written down as a number of which 0 is the simplest choice. Shrinking a case is
-//! then shrinking a list of numbers, and works for every family alike.
+//! Every choice is recorded as a number of which 0 is the simplest choice. Shrinking a case is then shrinking a list
+//! of numbers, and works for every family.
 
 use ort_testing::Rng;
 
-/// Where the numbers of a case come from.
+/// The source of the numbers of a case.
 #[derive(Clone, Debug)]
 pub struct Draw {
     rng: Option<Rng>,
@@ -21,12 +21,12 @@ impl Draw {
         Self { rng: Some(Rng::new(seed)), script: Vec::new(), taken: Vec::new(), budget }
     }
 
-    /// Those of a script, and where it ends the simplest.
+    /// The numbers of a script, then the simplest ones.
     pub const fn replay(script: Vec<u64>, budget: usize) -> Self {
         Self { rng: None, script, taken: Vec::new(), budget }
     }
 
-    /// What was drawn so far.
+    /// The numbers drawn so far.
     pub fn taken(&self) -> &[u64] {
         &self.taken
     }
@@ -36,7 +36,7 @@ impl Draw {
         self.budget
     }
 
-    /// A number below `n`, as `distribution` draws it; of a script what it has, or less if `n` is.
+    /// A number below `n`, drawn by `distribution` or read from the script, and then clamped.
     fn choose(&mut self, n: usize, distribution: impl FnOnce(&mut Rng) -> usize) -> usize {
         let drawn = match &mut self.rng {
             Some(rng) => distribution(rng),
@@ -50,14 +50,14 @@ impl Draw {
         drawn
     }
 
-    /// A number from `low` to `high`, all as likely.
+    /// A number from `low` to `high`, all equally likely.
     pub fn between(&mut self, low: usize, high: usize) -> usize {
         let n = high.saturating_sub(low) + 1;
         low + self.choose(n, |rng| rng.index(n))
     }
 
-    /// A number from `low` to `high`: once in three times all are as likely, else their logarithms are, and
-    /// there are as many sizes of one digit as of three.
+    /// A number from `low` to `high`: one time in three uniform, else log-uniform, so that there are as many sizes of
+    /// one digit as of three.
     pub fn size(&mut self, low: usize, high: usize) -> usize {
         let low = low.max(1);
         let n = high.saturating_sub(low) + 1;
@@ -68,14 +68,14 @@ impl Draw {
             let (from, to) = ((low as f64).ln(), ((low + n) as f64).ln());
             let at = (f64::from(rng.uniform()) + 1.0) / 2.0;
             let size = (from + at * (to - from)).exp();
-            // A number that large has been given as a `usize`.
+            // The number was passed as a `usize`.
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "floor")]
             let size = size as usize;
             size.saturating_sub(low)
         })
     }
 
-    /// One of these, the first if nothing else matters.
+    /// One of these; the first is the simplest.
     pub fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         let n = items.len();
         items[self.choose(n, |rng| rng.index(n))]

@@ -2,10 +2,9 @@
 //! and level, against the operators' own `eval`.
 //!
 //! Strips, tails of tiles, splits between threads and transformed filters only come into play when tensors
-//! have 10^4 to 10^6 elements and channels are odd. A family draws such graphs, a [`Case`]
-//! is one of them, [`check`] runs it, and what fails is made as small as can be. Two programs use it: the
-//! test `differential`, for two minutes with a fixed seed, and the example `soak`, for hours
-//! (`cargo xtask soak`).
+//! have 10^4 to 10^6 elements and channels are odd. A family draws such graphs, a [`Case`] is one of them, [`check`]
+//! runs it, and failures are reduced. Two programs use it: the test `differential`, for two minutes with a fixed
+//! seed, and the example `soak`, for hours (`cargo xtask soak`).
 
 mod case;
 mod check;
@@ -33,7 +32,7 @@ use self::families::{FAMILIES, case_of};
 pub struct Outcome {
     /// The case.
     pub case: Case,
-    /// The largest part of its bounds that results needed, or what went wrong.
+    /// The largest ratio of error to bound, or what went wrong.
     pub result: Result<f64, Failure>,
     script: Vec<u64>,
     family: usize,
@@ -45,7 +44,7 @@ pub fn families() -> Vec<&'static str> {
     FAMILIES.iter().map(|family| family.name).collect()
 }
 
-/// Draws a case of a family that takes about `budget` multiply-adds, and runs it in all ways.
+/// Draws a case of a family that takes about `budget` multiply-adds, and runs it in all configurations.
 pub fn run_one(family: usize, seed: u64, budget: usize, coverage: &Coverage) -> Outcome {
     let family = family % FAMILIES.len();
     let mut draw = Draw::random(seed, budget);
@@ -57,7 +56,7 @@ pub fn run_one(family: usize, seed: u64, budget: usize, coverage: &Coverage) -> 
 /// The `.ort` file of a case of a family, and inputs for it.
 ///
 /// # Errors
-/// The message of whatever is wrong with the case.
+/// The message of the error in the case.
 pub fn drawn(
     family: usize,
     seed: u64,

@@ -1,4 +1,4 @@
-//! A graph that is being written, with what is known of how far rounding can move each value.
+//! A graph that is being written, with an estimate of the rounding error of each value.
 //!
 //! # Bounds
 //!
@@ -13,10 +13,9 @@
 //! all of them    ≤ √(Σ i)·u·x·w        ≤ n·u·x·w
 //! errors of x    → √n·w·error(x)       and the same for those of w
 //! ```
-//! A sum of `n` terms of one sign has partial sums of `i·x` instead, and errors of `n^1.5·u·x`. A function
-//! passes errors on times its steepest slope, and adds a few roundings of its own. Since each of a
-//! million elements must be within its bound, and expected and found both err, the bound is
-//! [`N_DEVIATIONS`] times the error.
+//! A sum of `n` terms of one sign has partial sums of `i·x` instead, and errors of `n^1.5·u·x`. A function multiplies
+//! errors by its steepest slope, and adds a few roundings of its own. Since each of a million elements must be within
+//! its bound, and expected and found both err, the bound is [`N_DEVIATIONS`] times the error.
 
 use std::fmt::{Display, Write as _};
 
@@ -26,7 +25,7 @@ use super::draw::Draw;
 /// Half the distance from 1 to the next float.
 pub(crate) const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
 
-/// How many standard deviations of rounding error a result may be off. Two independent ones of a normal
+/// The tolerance of a result, in standard deviations of its rounding error. Two independent ones of a normal
 /// distribution are further than 12/√2 apart once in 10^16 times.
 const N_DEVIATIONS: f64 = 12.0;
 
@@ -71,8 +70,7 @@ impl Value {
         Self { name, shape, size, error }
     }
 
-    /// The same with another size, and errors that are scaled by `slope` and joined by a few roundings
-    /// of the result.
+    /// The same with another size, and errors scaled by `slope` plus a few roundings of the result.
     pub(crate) fn after(&self, slope: f64, size: f64) -> (f64, f64) {
         (size, (self.error * slope).hypot(4.0 * ROUNDING * size))
     }
@@ -84,7 +82,7 @@ impl<'d> Net<'d> {
         Self { draw, inputs: Vec::new(), text: String::new(), n_names: 0 }
     }
 
-    /// A name that is new.
+    /// A new name.
     fn fresh(&mut self, letter: char) -> String {
         self.n_names += 1;
         format!("{letter}{}", self.n_names)
@@ -95,26 +93,25 @@ impl<'d> Net<'d> {
         Value { name, shape: shape.to_vec(), size, error: 0.0 }
     }
 
-    /// Floats in [−1, 1) that every run gives.
+    /// Floats in [−1, 1), as an input of the run.
     pub(crate) fn input(&mut self, shape: &[usize]) -> Value {
         let name = self.fresh('x');
         self.declare(name, "float", shape, 1.0 / 3.0_f64.sqrt())
     }
 
-    /// Elements of any type that a run gives or, if the letter is `w`, that are constant; `words` say
-    /// which (see `data`).
+    /// Elements of any type: an input or, if the letter is `w`, a constant; for `words` see `data`.
     pub(crate) fn any(&mut self, letter: char, words: &str, dtype: &str, shape: &[usize]) -> Value {
         let name = self.fresh(letter) + words;
         self.declare(name, dtype, shape, 1.0)
     }
 
-    /// Floats that are mostly constant, of about the size that keeps the size of what `n` of them sum.
+    /// Floats, mostly constant, scaled so that a sum of `n` products keeps the size.
     pub(crate) fn weights(&mut self, shape: &[usize], n: usize) -> Value {
         let letter = if self.draw.one_in(6) { 'x' } else { 'w' };
         self.scaled(letter, shape, n)
     }
 
-    /// Floats of about the size that keeps the size of what `n` of them sum.
+    /// Floats scaled so that a sum of `n` products keeps the size.
     pub(crate) fn scaled(&mut self, letter: char, shape: &[usize], n: usize) -> Value {
         let halvings = (n.max(1).ilog2() / 2).saturating_sub(1);
         let name = format!("{}_s{halvings}", self.fresh(letter));
@@ -128,21 +125,21 @@ impl<'d> Net<'d> {
         self.declare(name, "float", shape, 1.0)
     }
 
-    /// Constant integers that stand in the text.
+    /// Constant integers in the text.
     pub(crate) fn ints(&mut self, values: &[i64]) -> String {
         let name = self.fresh('k');
         let _ = writeln!(self.text, "  {name} = const int64[{}] [{}]", values.len(), list(values));
         name
     }
 
-    /// Constant elements that stand in the text: `float[] 0.5`.
+    /// Constant elements in the text: `float[] 0.5`.
     pub(crate) fn literal(&mut self, contents: &str) -> String {
         let name = self.fresh('k');
         let _ = writeln!(self.text, "  {name} = const {contents}");
         name
     }
 
-    /// A node with one output, whose name it gives.
+    /// A node with one output, whose name is returned.
     pub(crate) fn node(&mut self, op: &str, inputs: &[&str]) -> String {
         let name = self.fresh('y');
         let _ = writeln!(self.text, "  {name} = {op} ({})", inputs.join(", "));
@@ -156,15 +153,14 @@ impl<'d> Net<'d> {
         names
     }
 
-    /// A node on a value that changes neither its shape nor more than that: with a slope of at most
-    /// `slope`, and results of about `size`.
+    /// A node that keeps the shape of a value, with a slope of at most `slope` and results of about `size`.
     pub(crate) fn mapped(&mut self, op: &str, x: &Value, (slope, size): (f64, f64)) -> Value {
         let name = self.node(op, &[&x.name]);
         let (size, error) = x.after(slope, size);
         Value { name, shape: x.shape.clone(), size, error }
     }
 
-    /// The case whose outputs are these.
+    /// The case with these outputs.
     pub(crate) fn finish(self, family: &'static str, outputs: &[Value]) -> Case {
         let names: Vec<&str> = outputs.iter().map(|output| output.name.as_str()).collect();
         let (inputs, outs) = (self.inputs.join(", "), names.join(", "));

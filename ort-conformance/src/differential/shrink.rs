@@ -5,10 +5,10 @@ use super::coverage::Coverage;
 use super::draw::Draw;
 use super::families::{Family, case_of};
 
-/// Runs that a search may take.
+/// The most runs of a search.
 const MAX_RUNS: usize = 400;
 
-/// A case as small as could be found in which something fails in the same setting, with what happens in it.
+/// The smallest case found that fails in the same setting, with its failure.
 pub(crate) fn shrink(
     family: &Family,
     (script, budget): (&[u64], usize),
@@ -19,7 +19,7 @@ pub(crate) fn shrink(
         let mut draw = Draw::replay(script.to_vec(), budget);
         let case = case_of(family, &mut draw);
         let failure = check(&case, ways, &Coverage::default()).err()?;
-        // A case that even `Reference` refuses is another failure.
+        // A case that even `Reference` rejects is another failure.
         (failure.setting == setting).then_some((case, failure))
     };
     let mut best = script.to_vec();

@@ -1,9 +1,9 @@
-//! The nodes that take long, a line each.
+//! The nodes that take long, one per line.
 
 /// A node that takes long.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
     /// The graph.
     pub text: &'static str,
@@ -47,7 +47,7 @@ pub const CASES: &[Case] = &[
     case("PRelu", r#"graph(x1_p: float[16384,8192], x2_p: float[16384,8192]) -> (y) { y = PRelu-16 (x1_p, x2_p) }"#),
     case("Mod", r#"graph(x1_p: float[16384,8192], x2_p: float[16384,8192]) -> (y) { y = Mod-13 [fmod: 1] (x1_p, x2_p) }"#),
     case("Add of integers", r#"graph(x1: int64[67108864], x2: int64[67108864]) -> (y) { y = Add-14 (x1, x2) }"#),
-    case("Mul of f64, stretched", r#"graph(x1: double[8192,1], x2: double[1,8192]) -> (y) { y = Mul-14 (x1, x2) }"#),
+    case("Mul of f64, broadcast", r#"graph(x1: double[8192,1], x2: double[1,8192]) -> (y) { y = Mul-14 (x1, x2) }"#),
     case("Equal", r#"graph(x1: float[134217728], x2: float[134217728]) -> (y) { y = Equal-19 (x1, x2) }"#),
     case("Equal of strings", r#"graph(x1: string[8388608], x2: string[8388608]) -> (y) { y = Equal-19 (x1, x2) }"#),
     case("Less of integers", r#"graph(x1: int64[67108864], x2: int64[67108864]) -> (y) { y = Less-13 (x1, x2) }"#),
@@ -145,7 +145,7 @@ pub const CASES: &[Case] = &[
     case("Det of many", r#"graph(x1: float[1048576,4,4]) -> (y) { y = Det-22 (x1) }"#),
     case("Conv", r#"graph(x1: float[1,64,1024,1024], w1: float[64,64,3,3]) -> (y) { y = Conv-22 [pads: [1, 1, 1, 1]] (x1, w1) }"#),
     case("Conv of a huge filter", r#"graph(x1: float[1,1,2048,2048], w1: float[1,1,1024,1024]) -> (y) { y = Conv-22 (x1, w1) }"#),
-    case("Conv of a huge filter that is given", r#"graph(x1: float[1,1,2048,2048], x2: float[1,1,1024,1024]) -> (y) { y = Conv-22 (x1, x2) }"#),
+    case("Conv of a huge filter, not constant", r#"graph(x1: float[1,1,2048,2048], x2: float[1,1,1024,1024]) -> (y) { y = Conv-22 (x1, x2) }"#),
     case("Conv 1-D", r#"graph(x1: float[1,256,262144], w1: float[256,256,9]) -> (y) { y = Conv-22 (x1, w1) }"#),
     case("Conv 3-D", r#"graph(x1: float[1,32,128,128,128], w1: float[32,32,3,3,3]) -> (y) { y = Conv-22 (x1, w1) }"#),
     case("Conv depthwise", r#"graph(x1: float[1,256,1024,512], w1: float[256,1,7,7]) -> (y) { y = Conv-22 [group: 256] (x1, w1) }"#),

@@ -1,9 +1,9 @@
-//! How much a run still computes after it was cancelled, for nodes that take much longer than until then.
+//! How much a run still computes after it was cancelled, for nodes that take much longer than that.
 //!
 //! ```text
 //! for each case: a session of its graph → a run that is cancelled after a while → the processor time from then on
 //! ```
-//! It is the processor's time, so that what else the machine does is not counted.
+//! CPU time is measured, so that other load on the machine does not count.
 //!
 //! A case is a line: a name and a graph as text ([`ort_graph::Text`]), whose inputs are filled with numbers that
 //! repeat. Its node takes some tenths of a second or more; one that is done before the deadline shows nothing.
@@ -36,16 +36,16 @@ pub enum Place {
 /// What became of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was ended, after so much time from then on.
+    /// It was cancelled, this much time after the request.
     Ended(Duration),
-    /// It was done before, or all the same after so much time.
+    /// It finished before the request, or nevertheless this much time after it.
     Done(Option<Duration>),
     /// Something else went wrong.
     Failed(String),
 }
 
 impl Outcome {
-    /// How long it ran on after it was to end.
+    /// How long it ran after cancellation.
     pub fn overrun(&self) -> Duration {
         match self {
             Self::Ended(late) | Self::Done(Some(late)) => *late,
@@ -96,7 +96,7 @@ fn folded(case: &Case, time: Duration) -> Result<Outcome, String> {
     }
 }
 
-/// What `body` gives, and how much processor time it took after it was cancelled; `None` if it was done before.
+/// The result of `body`, and how much CPU time it took after it was cancelled; `None` if it finished before.
 fn cancelled<R>(
     cancel: &Cancel,
     time: Duration,

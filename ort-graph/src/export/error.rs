@@ -7,7 +7,7 @@ use crate::order::CycleError;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// A value of a type that files have no form for: unknown, optional, or made of one.
+    /// A value of a type that files cannot represent: unknown, optional, or containing one.
     #[error("value `{value}` is of type {ty}, which .ort files cannot hold")]
     Type {
         /// The value.
@@ -23,8 +23,8 @@ pub enum ExportError {
         /// The type.
         ty: Box<Type>,
     },
-    /// A node follows a newer version of its operator than the model imports, so that whoever goes
-    /// by the import would take it for another.
+    /// A node follows a newer version of its operator than the model imports, so a reader of the file would
+    /// misinterpret it.
     #[error(
         "node `{node}` ({op_type}) follows version {since_version} of {domain}, \
          but the model imports version {imported}"
@@ -41,8 +41,7 @@ pub enum ExportError {
         /// The version that the model imports.
         imported: i64,
     },
-    /// A subgraph returns a value of a graph around it as it is. ONNX Runtime (1.31) loads a file that
-    /// says so, and returns zeros.
+    /// A subgraph returns a captured value unchanged. ONNX Runtime (1.31) loads such a file, and returns zeros.
     #[error("a subgraph of node `{node}` returns `{value}`, which it only captures")]
     ReturnedCapture {
         /// The name of the node that has the subgraph, or its operator if it has none.

@@ -1,5 +1,5 @@
-//! Constants that several graphs hold. Import gives a subgraph its own handle on a constant of the
-//! graph around it; a file has such a constant once, in the outermost graph.
+//! Constants that several graphs hold. Import gives a subgraph its own handle on a constant of the enclosing graph; a
+//! file has such a constant once, in the outermost graph.
 
 // collects are bounded: as long as the graph's lists
 
@@ -22,7 +22,7 @@ pub(super) struct Storage<'g> {
 }
 
 impl<'g> Storage<'g> {
-    /// `None` for a tensor without elements, which lies nowhere.
+    /// `None` for a tensor without elements, which has no storage.
     pub(super) fn of(tensor: &'g Tensor) -> Option<Self> {
         let storage =
             Self { address: tensor.address(), dtype: tensor.dtype(), shape: tensor.shape() };
@@ -37,14 +37,15 @@ pub(super) fn is_same_storage(a: &Tensor, b: &Tensor) -> bool {
 
 /// The constants that subgraphs of `graph`, but not `graph` itself, share with each other: the first
 /// holder of each, in the order in which they are met.
-pub(super) fn homeless(graph: &Graph) -> Vec<Place<'_>> {
+pub(super) fn shared_constants(graph: &Graph) -> Vec<Place<'_>> {
     let mut held = Held::default();
     held.subgraphs_of(graph);
     let contents = graph.value_ids().filter_map(|id| graph.fact(id).constant.as_ref());
-    let at_home: HashSet<Storage<'_>> = contents.filter_map(Storage::of).collect();
-    let shared = held.first.into_iter().filter(|(storage, _)| {
-        held.n_holders.get(storage) > Some(&1) && !at_home.contains(storage)
-    });
+    let own: HashSet<Storage<'_>> = contents.filter_map(Storage::of).collect();
+    let shared = held
+        .first
+        .into_iter()
+        .filter(|(storage, _)| held.n_holders.get(storage) > Some(&1) && !own.contains(storage));
     shared.map(|(_, place)| place).collect()
 }
 
@@ -58,7 +59,7 @@ struct Held<'g> {
 impl<'g> Held<'g> {
     fn subgraphs_of(&mut self, graph: &'g Graph) {
         for subgraph in graph.node_ids().flat_map(|id| graph.node(id).attrs.subgraphs()) {
-            // A graph has to hold for itself what it returns.
+            // A graph must itself hold what it returns.
             let is_returned = |id: &ValueId| subgraph.outputs().contains(id);
             for (id, tensor) in constants(subgraph).filter(|(id, _)| !is_returned(id)) {
                 let (Some(storage), Some(first)) = (Storage::of(tensor), Storage::of(tensor))
@@ -76,7 +77,7 @@ impl<'g> Held<'g> {
     }
 }
 
-/// The constants of a graph's own.
+/// The graph's own constants.
 fn constants(graph: &Graph) -> impl Iterator<Item = (ValueId, &Tensor)> {
     let captured: HashSet<ValueId> = graph.captures().iter().map(|&(here, _)| here).collect();
     graph.value_ids().filter_map(move |id| {

@@ -1,9 +1,9 @@
 //! From a graph to a file: the mirror of import. Ids become names, operators their domain, type and
 //! version, and tensors borrow what the graph holds.
 //!
-//! Names are kept wherever a file can have them. It cannot where a subgraph calls a value of its own
-//! like one of the graphs around it: in a file a name means one value, wherever it stands. A constant
-//! that several graphs hold (import gives a captured one to the subgraph) is written once.
+//! Names are kept where possible. A subgraph's own value with the name of a value of an enclosing graph is renamed:
+//! in a file, a name denotes one value. A constant that several graphs hold (import gives a captured one to the
+//! subgraph) is written once.
 
 // collects are bounded: as long as the graph's lists
 
@@ -26,24 +26,24 @@ use self::scope::Scope;
 use crate::graph::Graph;
 use crate::parsed::ModelInfo;
 
-/// What a file needs to be told besides its graph.
+/// What a file contains in addition to its graph.
 #[derive(Clone, Debug)]
 pub struct Export<'a> {
     /// What the file says about the model.
     pub info: &'a ModelInfo,
-    /// Which arguments of each operator share a type, from the file that the graph came from. It also
-    /// tells how many formal parameters an operator has. The writer leaves it out where it lacks one.
+    /// Which arguments of each operator share a type, from the file that the graph came from. It also gives the
+    /// number of formal parameters of an operator. The writer leaves it out where it lacks one.
     pub resolver: Option<record::KernelTypeStrResolver<'a>>,
-    /// Attributes of our own, as (domain, attribute): left out, since nobody else knows them.
+    /// Our own attributes, as (domain, attribute): left out, since no other runtime knows them.
     pub private: &'a [(&'a str, &'a str)],
 }
 
 /// The file that holds `graph`. Tensors and most texts are borrowed from the graph.
 ///
 /// Nodes come in topological order. A domain that nodes use and the model does not import is imported
-/// in the version that they follow. Value and node documentation, which import drops, is not there.
+/// in the version that they follow. Value and node documentation, which import drops, is missing.
 ///
-/// Source: ONNX Runtime 1.31; what its loader wants beyond the schema: every value has a type, and
+/// Source: ONNX Runtime 1.31; what its loader requires beyond the schema: every value has a type, and
 /// operators follow the version that the model imports.
 ///
 /// # Errors
@@ -88,7 +88,7 @@ fn newest_versions<'a>(graph: &'a Graph, versions: &mut BTreeMap<&'a str, i64>) 
     }
 }
 
-/// Nothing to say is not said.
+/// `None` for an empty text.
 fn text(text: &str) -> Option<Cow<'_, str>> {
     Some(text).filter(|text| !text.is_empty()).map(Cow::Borrowed)
 }

@@ -1,4 +1,4 @@
-//! Graphs and nodes as a file has them.
+//! Graphs and nodes in the form of a file.
 
 // collects are bounded: as long as the graph's lists
 
@@ -21,7 +21,7 @@ pub(super) struct Exporter<'e> {
     private: &'e [(&'e str, &'e str)],
 }
 
-/// A graph, and the values that it takes from those around it.
+/// A graph, and the values that it captures.
 pub(super) struct Exported<'g> {
     pub(super) graph: record::Graph<'g>,
     outer: BTreeSet<Cow<'g, str>>,
@@ -93,7 +93,7 @@ impl<'e> Exporter<'e> {
         })
     }
 
-    /// That whoever goes by the imported version takes the node for what it is.
+    /// Checks that the node does not follow a newer version than the model imports.
     fn check_version(&self, node: &Node) -> Result<(), ExportError> {
         let imported = self.opsets.get(node.domain.as_str()).copied().unwrap_or(i64::MAX);
         if i64::from(node.since_version) <= imported {
@@ -109,7 +109,7 @@ impl<'e> Exporter<'e> {
         })
     }
 
-    /// The value of an attribute; what its graphs take from around them goes to `outer`.
+    /// The value of an attribute; what its graphs capture goes to `outer`.
     fn attribute<'g>(
         &self,
         attr: &'g Attr,
@@ -149,8 +149,8 @@ impl<'e> Exporter<'e> {
         })
     }
 
-    /// How many inputs go to each formal parameter: one to each, the rest to the last. Of an operator
-    /// whose parameters are not known each input counts as one, and whoever knows them adjusts it.
+    /// How many inputs go to each formal parameter: one to each, the rest to the last. Where the parameters of an
+    /// operator are not known, each input counts as one; a reader that knows them adjusts the counts.
     fn arg_counts(&self, node: &Node) -> Vec<i32> {
         let Node { domain, op_type, since_version, .. } = node;
         let op_id = format!("{domain}:{op_type}:{since_version}");
@@ -167,11 +167,11 @@ impl<'e> Exporter<'e> {
     }
 }
 
-/// More parameters than any operator has: a file that names one further back does not know them.
+/// More parameters than any operator has: a file that states a larger count is not believed.
 const MAX_FORMALS: usize = 256;
 
-/// A node's name, numbered if another node of the graph has it: ONNX Runtime (1.31) wants none or one
-/// of its own.
+/// A node's name, numbered if another node of the graph has it: ONNX Runtime (1.31) requires names to be empty or
+/// unique.
 fn node_name<'g>(node: &'g Node, names: &mut HashSet<Cow<'g, str>>) -> Cow<'g, str> {
     let name = Cow::Borrowed(node.name.as_str());
     let is_free = |name: &str| !names.contains(name);
@@ -190,7 +190,7 @@ fn n_formals(entry: &record::OpIdKernelTypeStrArgsEntry<'_>) -> usize {
     n_formals.try_into().unwrap_or(usize::MAX)
 }
 
-/// Constants with their packed forms, and what inputs are unless a run says otherwise.
+/// Constants with their packed forms, and the defaults of inputs.
 fn initializers<'g>(scope: &Scope<'g, '_>) -> Vec<record::Tensor<'g>> {
     let mut initializers = Vec::new();
     for (name, (graph, id)) in scope.values() {
@@ -207,8 +207,7 @@ fn initializers<'g>(scope: &Scope<'g, '_>) -> Vec<record::Tensor<'g>> {
     initializers
 }
 
-/// Every value that the graph has or takes from around it, and the one that stands for
-/// arguments that are absent.
+/// Every value that the graph has or captures, and the one that represents absent arguments.
 fn node_args<'g>(
     scope: &Scope<'g, '_>,
     nodes: &[record::Node<'g>],

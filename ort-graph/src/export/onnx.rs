@@ -1,4 +1,4 @@
-//! The same file as a `.onnx` one: table by table, message by message.
+//! Converts a `.ort` file to a `.onnx` one: table by table, message by message.
 
 // collects are bounded: as long as the graph's lists
 
@@ -14,8 +14,8 @@ use ort_onnx::schema::{
     TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 
-/// The message of a file whose graph has a name, or gets one: ONNX Runtime (1.32) requires it, and `.ort` files
-/// have none. Elements are copied.
+/// The message of a file. Its graph is named `graph_name`: ONNX Runtime (1.32) requires a name, and `.ort` files have
+/// none. Elements are copied.
 pub fn to_onnx(file: record::File<'_>, graph_name: &str) -> ModelProto {
     let model = file.model;
     let set = |set: record::OperatorSetId<'_>| OperatorSetIdProto {
@@ -70,9 +70,9 @@ fn graph(graph: record::Graph<'_>) -> GraphProto {
     for name in boundary.chain(initializer.iter().map(|tensor| &tensor.name)) {
         values.remove(name);
     }
-    let is_told = |value: &ValueInfoProto| value.r#type.is_some() && !value.name.is_empty();
+    let is_typed = |value: &ValueInfoProto| value.r#type.is_some() && !value.name.is_empty();
     GraphProto {
-        value_info: values.into_values().filter(is_told).collect(),
+        value_info: values.into_values().filter(is_typed).collect(),
         node: graph.nodes.into_iter().map(node).collect(),
         initializer,
         input,

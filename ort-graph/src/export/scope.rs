@@ -1,4 +1,4 @@
-//! Names in a file: one value a name, wherever it stands.
+//! Names in a file: each denotes one value.
 
 // collects are bounded: as long as the graph's lists
 
@@ -7,21 +7,21 @@ use std::collections::HashMap;
 
 use ort_tensor::Tensor;
 
-use super::homes::{Place, Storage, homeless, is_same_storage};
+use super::homes::{Place, Storage, is_same_storage, shared_constants};
 use crate::fact::Type;
 use crate::graph::Graph;
 use crate::ids::{NodeId, ValueId};
 use crate::order::CycleError;
 
-/// A graph that is being exported, and those around it.
+/// A graph that is being exported, and its enclosing graphs.
 pub(super) struct Scope<'g, 's> {
     pub(super) graph: &'g Graph,
-    around: Option<&'s Scope<'g, 's>>,
+    enclosing: Option<&'s Scope<'g, 's>>,
     /// Its nodes, each after those whose outputs it reads.
     pub(super) nodes: Vec<NodeId>,
-    /// What each value is called; `None` for one that edits left behind.
+    /// The name of each value; `None` for one that edits left unused.
     names: Vec<Option<Cow<'g, str>>>,
-    /// What the file has in this graph: the graph's own values and those it holds for subgraphs.
+    /// The values of this graph in the file: its own and those it holds for subgraphs.
     places: HashMap<Cow<'g, str>, Place<'g>>,
     /// The names of the same, in order.
     order: Vec<Cow<'g, str>>,
@@ -33,7 +33,7 @@ impl<'g, 's> Scope<'g, 's> {
     /// The outermost graph. It holds the constants that its subgraphs share.
     pub(super) fn outermost(graph: &'g Graph) -> Result<Self, CycleError> {
         let mut scope = Self::of(graph, None)?;
-        for place in homeless(graph) {
+        for place in shared_constants(graph) {
             scope.place(place);
         }
         let home = |name: &Cow<'g, str>| {
@@ -44,29 +44,32 @@ impl<'g, 's> Scope<'g, 's> {
         Ok(scope)
     }
 
-    /// A subgraph of a node of the graph `around`.
-    pub(super) fn within(graph: &'g Graph, around: &'s Scope<'g, 's>) -> Result<Self, CycleError> {
-        Self::of(graph, Some(around))
+    /// A subgraph of a node of the graph `enclosing`.
+    pub(super) fn within(
+        graph: &'g Graph,
+        enclosing: &'s Scope<'g, 's>,
+    ) -> Result<Self, CycleError> {
+        Self::of(graph, Some(enclosing))
     }
 
-    /// Gives every value its name: captured ones that of the graph around, the graph's own the one
-    /// they have if that is free. The graph's own come in the order in which import makes them.
-    fn of(graph: &'g Graph, around: Option<&'s Scope<'g, 's>>) -> Result<Self, CycleError> {
+    /// Names every value: captured ones as in the enclosing graph, the graph's own as they are called if that name is
+    /// free. The latter come in the order in which import creates them.
+    fn of(graph: &'g Graph, enclosing: Option<&'s Scope<'g, 's>>) -> Result<Self, CycleError> {
         let nodes = graph.topological_order()?;
         // bounded: by the nodes and values of the graph
         let names = vec![None; graph.value_ids().count()];
         let (places, order, homes) = (HashMap::new(), Vec::new(), HashMap::new());
-        let mut scope = Self { graph, around, nodes, names, places, order, homes };
+        let mut scope = Self { graph, enclosing, nodes, names, places, order, homes };
         for &(here, there) in graph.captures() {
             scope.names[here.index()] =
-                around.and_then(|around| around.names[there.index()].clone());
+                enclosing.and_then(|enclosing| enclosing.names[there.index()].clone());
         }
         for &id in graph.inputs() {
             scope.names[id.index()] = Some(scope.place((graph, id)));
         }
         for id in graph.value_ids().filter(|&id| graph.constant(id).is_some()) {
             if scope.names[id.index()].is_none() && !graph.value(id).name.is_empty() {
-                let outer = scope.name_around(id);
+                let outer = scope.name_in_enclosing(id);
                 scope.names[id.index()] = Some(outer.unwrap_or_else(|| scope.place((graph, id))));
             }
         }
@@ -78,7 +81,7 @@ impl<'g, 's> Scope<'g, 's> {
         Ok(scope)
     }
 
-    /// Gives a value a name that no value has in this graph or those around it.
+    /// Gives a value a name that no value has in this graph or the enclosing ones.
     fn place(&mut self, (graph, id): Place<'g>) -> Cow<'g, str> {
         let name = graph.value(id).name.as_str();
         let is_free = |text: &str| !text.is_empty() && self.find(text).is_none();
@@ -89,15 +92,15 @@ impl<'g, 's> Scope<'g, 's> {
         name
     }
 
-    /// Whether a value of this graph has the name, be it one that is not placed yet.
+    /// Whether a value of this graph has the name, even one that is not placed yet.
     fn is_wanted(&self, name: &str) -> bool {
         self.graph.value_ids().any(|id| self.graph.value(id).name == name)
     }
 
-    /// The name under which a graph around has the same contents, be it that it computes them. A graph
-    /// has to hold for itself what it returns.
-    fn name_around(&self, id: ValueId) -> Option<Cow<'g, str>> {
-        let (around, tensor) = (self.around?, self.graph.constant(id)?);
+    /// The name under which an enclosing graph has the same contents, as a constant or as a node's output. A graph
+    /// must itself hold what it returns.
+    fn name_in_enclosing(&self, id: ValueId) -> Option<Cow<'g, str>> {
+        let (enclosing, tensor) = (self.enclosing?, self.graph.constant(id)?);
         if self.graph.outputs().contains(&id) {
             return None;
         }
@@ -107,15 +110,15 @@ impl<'g, 's> Scope<'g, 's> {
             graph.constant(id) == Some(tensor)
                 || contents.is_some_and(|it| is_same_storage(it, tensor))
         };
-        if around.find(name).is_some_and(is_same) {
+        if enclosing.find(name).is_some_and(is_same) {
             return Some(name.into());
         }
-        around.home(tensor)
+        enclosing.home(tensor)
     }
 
     fn home(&self, tensor: &'g Tensor) -> Option<Cow<'g, str>> {
-        match self.around {
-            Some(around) => around.home(tensor),
+        match self.enclosing {
+            Some(enclosing) => enclosing.home(tensor),
             None => self.homes.get(&Storage::of(tensor)?).cloned(),
         }
     }
@@ -124,7 +127,7 @@ impl<'g, 's> Scope<'g, 's> {
     fn find(&self, name: &str) -> Option<Place<'g>> {
         match self.places.get(name) {
             Some(&place) => Some(place),
-            None => self.around?.find(name),
+            None => self.enclosing?.find(name),
         }
     }
 
@@ -138,12 +141,12 @@ impl<'g, 's> Scope<'g, 's> {
         self.places.contains_key(name)
     }
 
-    /// What a value is called: not at all if it is absent, or nothing but its number is left.
+    /// The name of a value; empty if it is absent or was removed.
     pub(super) fn name(&self, id: Option<ValueId>) -> Cow<'g, str> {
         id.and_then(|id| self.names[id.index()].clone()).unwrap_or_default()
     }
 
-    /// What the file has in this graph.
+    /// The values of this graph in the file.
     pub(super) fn values(&self) -> impl Iterator<Item = (&Cow<'g, str>, Place<'g>)> {
         self.order.iter().filter_map(|name| Some((name, *self.places.get(name)?)))
     }

@@ -1,4 +1,4 @@
-//! What goes out comes back in; and what a file wants besides.
+//! Import restores what was exported; and what else a file requires.
 
 use bytes::Bytes;
 use expect_test::{Expect, expect};
@@ -16,13 +16,13 @@ fn info() -> ModelInfo {
     ModelInfo { ir_version: 9, opsets: vec![(String::new(), 17)], ..ModelInfo::default() }
 }
 
-fn told(info: &ModelInfo) -> Export<'_> {
+fn plain(info: &ModelInfo) -> Export<'_> {
     Export { info, resolver: None, private: &[] }
 }
 
 /// The model that a file of `graph` holds.
 fn written_and_read(graph: &Graph, info: &ModelInfo) -> Model {
-    let record = export(graph, told(info)).unwrap();
+    let record = export(graph, plain(info)).unwrap();
     let bytes = Bytes::from(ort_format::write(&record).unwrap());
     let file = ort_format::open(&bytes, &Limits::default()).unwrap();
     import(&parsed::Model::of_ort(file, &bytes).unwrap(), &registry(), ImportLimits::default())
@@ -71,7 +71,7 @@ fn every_form_reads_back_as_it_was() {
 }
 
 #[test]
-fn packed_forms_and_what_is_withheld_read_back() {
+fn packed_forms_and_released_constants_read_back() {
     let graph = "graph(x: float[2]) -> (y) {
       w = const float[2] [1, 2]
       y: float[2] = Op-1 [body: graph() -> (z) {
@@ -103,11 +103,11 @@ fn packed_forms_and_what_is_withheld_read_back() {
 }
 
 #[test]
-fn a_form_of_nothing_is_refused() {
+fn a_packed_form_without_a_constant_is_rejected() {
     let mut graph = parse("graph(x: float[2]) -> (y) { y: float[2] = Op-1 (x) }");
     let packed = vec![PackedForm { label: "op".to_owned(), bytes: Bytes::from_static(b"x") }];
     graph.value_mut(graph.inputs()[0]).packed = packed;
-    let bytes = Bytes::from(ort_format::write(&export(&graph, told(&info())).unwrap()).unwrap());
+    let bytes = Bytes::from(ort_format::write(&export(&graph, plain(&info())).unwrap()).unwrap());
     let file = ort_format::open(&bytes, &Limits::default()).unwrap();
     let error =
         import(&parsed::Model::of_ort(file, &bytes).unwrap(), &registry(), ImportLimits::default())
@@ -116,7 +116,7 @@ fn a_form_of_nothing_is_refused() {
 }
 
 #[test]
-fn what_the_file_says_of_the_model_reads_back() {
+fn the_metadata_of_the_model_reads_back() {
     let some = |text: &str| text.to_owned();
     let info = ModelInfo {
         ir_version: 8,
@@ -137,7 +137,7 @@ fn what_the_file_says_of_the_model_reads_back() {
 }
 
 #[test]
-fn a_name_means_one_value_wherever_it_stands() {
+fn a_name_denotes_one_value_in_the_whole_file() {
     assert_read_back(
         "graph(x: float[2], y: float[2]) -> (z) {
            w = const float[1] [1]
@@ -169,7 +169,7 @@ fn a_name_means_one_value_wherever_it_stands() {
 }
 
 #[test]
-fn nodes_of_a_graph_have_names_of_their_own() {
+fn nodes_of_a_graph_have_unique_names() {
     let graph = r#"graph() -> () {
         a: float[] = Op-1 "node" ()
         b: float[] = Op-1 "node" [body: graph() -> () { c: float[] = Op-1 "node" () }] ()
@@ -178,7 +178,7 @@ fn nodes_of_a_graph_have_names_of_their_own() {
         f: float[] = Op-1 ()
     }"#;
     let info = info();
-    record_of(graph, told(&info), |file| {
+    record_of(graph, plain(&info), |file| {
         let names = |graph: &record::Graph<'_>| -> Vec<String> {
             graph.nodes.iter().map(|node| node.name.to_string()).collect()
         };
@@ -197,11 +197,11 @@ fn a_constant_that_several_subgraphs_hold_is_written_once() {
          other: graph() -> (z) { z: float[2] = Op-1 [body: graph() -> (z) { z: float[2] = Op-1 (w) }] () }
        ] (c)
      }";
-    // Nothing but subgraphs reads it: the outermost graph does not have it any more.
+    // Only subgraphs read it: the outermost graph no longer has it.
     let graph = parse(graph).compact().unwrap();
     assert_eq!(graph.value_ids().count(), 2);
     let info = info();
-    let record = export(&graph, told(&info)).unwrap();
+    let record = export(&graph, plain(&info)).unwrap();
     let names = |graph: &record::Graph<'_>| -> Vec<String> {
         graph.initializers.iter().map(|tensor| tensor.name.to_string()).collect()
     };
@@ -230,21 +230,21 @@ fn domains_that_nodes_use_are_imported() {
         a: float[] = Op-4 [body: graph() -> () { b: float[] = "org.example-1":"Odd op"-3 () }] ()
         c: float[] = "org.example-1":"Odd op"-2 ()
     }"#;
-    let odd = ("org.example-1".to_owned(), 3);
+    let other = ("org.example-1".to_owned(), 3);
     let (none, info) = (ModelInfo::default(), info());
-    assert_eq!(record_of(graph, told(&none), opsets), [(String::new(), 4), odd.clone()]);
-    assert_eq!(record_of(graph, told(&info), opsets), [(String::new(), 17), odd]);
+    assert_eq!(record_of(graph, plain(&none), opsets), [(String::new(), 4), other.clone()]);
+    assert_eq!(record_of(graph, plain(&info), opsets), [(String::new(), 17), other]);
 }
 
 #[test]
-fn attributes_of_our_own_are_left_out() {
+fn private_attributes_are_left_out() {
     let graph = r#"graph() -> () {
         a: float[] = Op-1 [a: 1, b: 2] ()
         c: float[] = "org.example-1":"Odd op"-1 [a: 1, b: 2] ()
     }"#;
     let info = info();
     let private = [("org.example-1", "b")];
-    record_of(graph, Export { private: &private, ..told(&info) }, |file| {
+    record_of(graph, Export { private: &private, ..plain(&info) }, |file| {
         let names = |node: &record::Node<'_>| -> Vec<String> {
             node.attributes.iter().map(|attribute| attribute.name.to_string()).collect()
         };
@@ -277,14 +277,14 @@ fn inputs_are_counted_by_formal_parameter() {
         (":Op:1", &[], &[1, 1, 1]),
     ] {
         let resolver = Some(resolver(op_id, indices));
-        record_of(graph, Export { resolver, ..told(&info) }, |file| {
+        record_of(graph, Export { resolver, ..plain(&info) }, |file| {
             assert_eq!(file.model.graph.nodes[0].input_arg_counts, expected, "{indices:?}");
         });
     }
 }
 
 #[test]
-fn what_a_file_cannot_hold_is_named() {
+fn what_a_file_cannot_represent_is_named() {
     for (graph, expected) in [
         (
             "graph() -> () { y = Op-1 () }",
@@ -304,7 +304,7 @@ fn what_a_file_cannot_hold_is_named() {
         ),
     ] {
         let (graph, info) = (parse(graph), info());
-        let error: ExportError = export(&graph, told(&info)).unwrap_err();
+        let error: ExportError = export(&graph, plain(&info)).unwrap_err();
         assert_eq!(error.to_string(), expected);
     }
 }
@@ -318,7 +318,7 @@ proptest! {
     }
 
     #[test]
-    fn names_settle_when_a_graph_is_written(graph in arbitrary_graph(Some("mine"))) {
+    fn names_are_stable_after_one_export(graph in arbitrary_graph(Some("mine"))) {
         let read = written_and_read(&graph, &info()).graph;
         prop_assert_eq!(text(&written_and_read(&read, &info()).graph), text(&read));
     }

@@ -1,4 +1,4 @@
-//! Types and tensors as a file has them.
+//! Types and tensors in the form of a file.
 
 // collects are bounded: as long as the graph's lists
 
@@ -22,7 +22,7 @@ pub(super) fn value_info<'a>(
     Ok(record::ValueInfo { name, doc_string: None, type_info: Some(info) })
 }
 
-/// The type; `None` for one that the format has no form for.
+/// The type; `None` for one that the format cannot represent.
 fn type_info(ty: &Type) -> Option<record::TypeInfo<'_>> {
     let value = match ty {
         Type::Tensor(tensor) => record::TypeInfoValue::Tensor(record::TensorTypeAndShape {
@@ -65,7 +65,7 @@ pub(super) fn tensor<'a>(name: Cow<'a, str>, tensor: &'a Tensor) -> record::Tens
     let record = record::Tensor {
         name,
         doc_string: None,
-        // A tensor that is there has no more elements than memory has bytes, or one dimension is 0.
+        // An existing tensor has no more elements than memory has bytes, or one dimension is 0.
         dims: view.shape().iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect(),
         data_type: data_type(view.dtype()),
         raw_data: view.as_bytes().map(Cow::Borrowed),

@@ -11,14 +11,14 @@ use crate::ids::{NodeId, ValueId};
 use crate::op::OpError;
 
 impl Graph {
-    /// Whether the value is used: a node, a subgraph, or the caller.
+    /// Whether a node, a subgraph or the caller uses the value.
     pub fn is_used(&self, id: ValueId) -> bool {
         !self.consumers(id).is_empty() || self.outputs.contains(&id)
     }
 
     /// Infers the facts of a node's outputs again, now that more may be known of its inputs.
-    /// Returns whether more is known of any output. Nothing changes if inference fails: what a
-    /// file declares stays what it is until a run finds out.
+    /// Returns whether more is known of any output. Nothing changes if inference fails: what the file declares is
+    /// kept until a run.
     pub fn refine(&mut self, id: NodeId) -> bool {
         let Some(node) = self.get_node(id) else { return false };
         let Ok(facts) = self.infer_node(node) else { return false };
@@ -34,8 +34,8 @@ impl Graph {
         is_refined
     }
 
-    /// Removes these nodes as far as their outputs are unused, then those that become
-    /// unwanted through it, and the constants without readers left. Returns the nodes.
+    /// Removes those of these nodes whose outputs are unused, then the nodes that become unused by that, and
+    /// constants without readers. Returns the nodes.
     pub fn sweep(&mut self, nodes: impl IntoIterator<Item = NodeId>) -> Vec<NodeId> {
         let mut candidates: Vec<NodeId> = nodes.into_iter().collect();
         let mut removed = Vec::new();
@@ -55,7 +55,7 @@ impl Graph {
     }
 
     /// Drops a value that may be unused by now, unless it is an input. Returns the node that
-    /// computes it, which may have become useless.
+    /// computes it, which may have become unused.
     pub(crate) fn release(&mut self, id: ValueId) -> Option<NodeId> {
         if self.is_used(id) {
             return None;
@@ -70,8 +70,7 @@ impl Graph {
         None
     }
 
-    /// Takes an unused output away from its node; the value is no part of the graph
-    /// any more.
+    /// Removes an unused output from its node, and its value from the graph.
     pub(crate) fn detach(&mut self, id: ValueId) {
         if let Some((node, slot)) = self.values[id.index()].producer.take()
             && let Some(node) = self.nodes[node.index()].as_mut()
@@ -81,15 +80,14 @@ impl Graph {
         self.forget(id);
     }
 
-    /// Leaves nothing of a value but its number.
+    /// Clears a value; only its id remains.
     fn forget(&mut self, id: ValueId) {
         let value = &mut self.values[id.index()];
         value.name = String::new();
         value.fact = Fact::UNKNOWN;
     }
 
-    /// Lets every reader of `old` read `new`, subgraphs that capture it included; graph outputs
-    /// stay what they are.
+    /// Makes every reader of `old` read `new`, including subgraphs that capture it; graph outputs do not change.
     pub fn replace_uses(&mut self, old: ValueId, new: ValueId) {
         self.replace_uses_where(old, new, |_| true);
     }
@@ -118,7 +116,7 @@ impl Graph {
         moved
     }
 
-    /// Lets the graph return `new` wherever it returns `old`.
+    /// Makes the graph return `new` wherever it returns `old`.
     pub(crate) fn replace_output(&mut self, old: ValueId, new: ValueId) {
         for output in self.outputs.iter_mut().filter(|output| **output == old) {
             *output = new;
@@ -130,7 +128,7 @@ impl Graph {
         (self.values.len(), self.nodes.len())
     }
 
-    /// Takes back every value and node that came after `sizes` was asked for; nothing older may
+    /// Removes every value and node added since `sizes` was read; nothing older may
     /// refer to them.
     pub(crate) fn truncate(&mut self, (n_values, n_nodes): (usize, usize)) {
         for index in (n_nodes..self.nodes.len()).rev() {
@@ -141,7 +139,7 @@ impl Graph {
     }
 
     /// Calls `edit` with every constant of this graph and the graphs below it, captured ones once for
-    /// each graph. What a constant is must stay, but how it is held may change.
+    /// each graph. A constant's contents must stay the same, but how they are stored may change.
     pub fn edit_constants(&mut self, edit: &mut dyn FnMut(&mut Tensor, &mut Vec<PackedForm>)) {
         for value in self.values.iter_mut().filter(|value| value.producer.is_none()) {
             if let (Some(constant), None) = (&mut value.fact.constant, &value.default) {
@@ -153,9 +151,9 @@ impl Graph {
         }
     }
 
-    /// Edits the subgraphs of a node, one after the other. Before, each learns what is known by
-    /// now of the values that it captures; after, the node's list of captured values is brought
-    /// up to date, and nodes that only served captures no longer made are swept.
+    /// Edits the subgraphs of a node, one after the other. Before, each gets the current facts of the values that it
+    /// captures; after, the node's list of captured values is updated, and nodes that only computed values no longer
+    /// captured are swept.
     ///
     /// # Errors
     /// The first that `edit` returns; the graph stays consistent.
@@ -205,32 +203,32 @@ impl Graph {
         self.sweep(candidates);
     }
 
-    /// Takes over what the graph around knows of captured values by now, which counts where the two
-    /// differ. One that is constant there becomes a constant here and is captured no longer.
-    fn learn_captures(&mut self, around: &Graph) {
+    /// Takes over the enclosing graph's facts of captured values, which prevail where the two differ. A value that is
+    /// constant there becomes a constant here and is no longer captured.
+    fn learn_captures(&mut self, enclosing: &Graph) {
         let values = &mut self.values;
         self.captures.retain(|&(here, there)| {
-            let (fact, here) = (around.fact(there), &mut values[here.index()]);
+            let (fact, here) = (enclosing.fact(there), &mut values[here.index()]);
             here.fact = here.fact.unify(fact).unwrap_or_else(|_| fact.clone());
             here.fact.constant.is_none()
         });
     }
 
-    /// Adds the value `there` of the graph around this one: what is constant becomes a constant
-    /// that shares its data, anything else is captured.
+    /// Adds the value `there` of the enclosing graph: a constant becomes a constant that shares its data, anything
+    /// else is captured.
     ///
     /// # Errors
     /// If the graph is full.
     pub(crate) fn add_captured(
         &mut self,
         name: &str,
-        around: &Graph,
+        enclosing: &Graph,
         there: ValueId,
     ) -> Result<ValueId, GraphError> {
-        let fact = around.fact(there).clone();
+        let fact = enclosing.fact(there).clone();
         let is_constant = fact.constant.is_some();
         let here = self.add_value(name, fact)?;
-        self.value_mut(here).packed.clone_from(&around.value(there).packed);
+        self.value_mut(here).packed.clone_from(&enclosing.value(there).packed);
         if !is_constant {
             self.add_capture(here, there);
         }

@@ -1,4 +1,4 @@
-//! What follows for all nodes from what is known by now: as whoever imports the graph from a file will infer it.
+//! Infers the facts of all nodes again, as an import of the graph from a file would.
 //!
 //! ```text
 //! for each node, in order:
@@ -33,12 +33,12 @@ pub enum InferError {
 }
 
 impl Graph {
-    /// Infers the facts of all nodes again, those of subgraphs too. Where what follows from a node's inputs and
-    /// what was known of its output contradict each other, the former counts, as it does in an import: so a file
-    /// of a graph for which this was called can be imported.
+    /// Infers the facts of all nodes again, those of subgraphs too. Where the inferred and the known facts of an
+    /// output contradict each other, the inferred ones prevail, as in an import: so a file of the resulting graph can
+    /// be imported.
     ///
     /// # Errors
-    /// The first node that does not fit its inputs, which an import would refuse, or whose result is of another
+    /// The first node that does not fit its inputs, which an import would reject, or whose result is of another
     /// type than was known.
     pub fn infer_all(&mut self) -> Result<(), InferError> {
         for id in self.topological_order()? {
@@ -74,7 +74,7 @@ impl Graph {
     }
 }
 
-/// Whether both are tensors of one element type, so that it is only their shapes that differ.
+/// Whether both are tensors of one element type, so that only their shapes differ.
 fn is_of_one_type(a: &Fact, b: &Fact) -> bool {
     a.dtype().is_some() && a.dtype() == b.dtype()
 }
@@ -85,7 +85,7 @@ mod tests {
     use crate::testing::registry;
 
     #[test]
-    fn a_node_without_outputs_is_refused() {
+    fn a_node_without_outputs_is_rejected() {
         let new = || NewNode { op_type: "Op".into(), since_version: 1, ..NewNode::default() };
         let mut graph = Graph::new();
         assert!(matches!(graph.add_node(new(), &registry()), Err(GraphError::NoOutputs)));

@@ -12,11 +12,11 @@ use crate::graph::GraphError;
 use crate::order::CycleError;
 use crate::registry::RegistryError;
 
-/// A sound file that is no valid model, or one that we cannot run.
+/// A valid file that does not contain a valid model, or one that we cannot run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// Nodes without an operator, or with types that theirs does not take: all of them.
+    /// All nodes without an operator, or with types that their operator does not take.
     #[error("{} not supported: {}", count(nodes.len()), list(nodes))]
     Unsupported {
         /// The nodes.
@@ -35,12 +35,12 @@ pub enum ImportError {
     /// A node, graph output or subgraph names a value that is not defined.
     #[error("{user} reads `{value}`, which no node, input or initializer provides")]
     UnknownValue {
-        /// Who reads it.
+        /// What reads it.
         user: String,
         /// The name.
         value: String,
     },
-    /// A tensor that is not what it says.
+    /// A tensor whose contents do not fit its type or shape.
     #[error("tensor `{name}`: {error}")]
     Tensor {
         /// The tensor.
@@ -48,7 +48,7 @@ pub enum ImportError {
         /// What is wrong.
         error: Box<TensorError>,
     },
-    /// A tensor whose elements a `.onnx` file does not have as it should, or a text of a node.
+    /// A tensor of a `.onnx` file with missing or invalid elements, or an invalid text of a node.
     #[error("`{name}`: {error}")]
     Elements {
         /// The tensor, or the node.
@@ -56,13 +56,13 @@ pub enum ImportError {
         /// What is wrong.
         error: ElementsError,
     },
-    /// An input of a graph that has no name, or that of another.
-    #[error("the graph has no name for an input, or `{name}` for two")]
+    /// A graph input without a name, or with the name of another.
+    #[error("an input of the graph has no name, or two are named `{name}`")]
     Input {
         /// The name.
         name: String,
     },
-    /// An element type that no specification has.
+    /// An undefined element type.
     #[error("tensor or value `{name}` has the unknown element type {number}")]
     UnknownDType {
         /// The tensor or value.
@@ -79,7 +79,7 @@ pub enum ImportError {
         what: &'static str,
     },
     /// A packed form of a constant that its graph does not have.
-    #[error("tensor `{name}` is a packed form of a constant that is not there")]
+    #[error("tensor `{name}` is a packed form of a constant that does not exist")]
     StrayForm {
         /// The tensor.
         name: String,
@@ -129,12 +129,12 @@ impl UnsupportedNode {
     }
 }
 
-/// Something odd that does no harm.
+/// Something unusual that does no harm.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportWarning {
     /// The declared shape of a value is not the one that follows from the node that computes it;
-    /// the latter counts.
+    /// the latter prevails.
     #[error("value `{value}`: {conflict}")]
     DeclaredShape {
         /// The value.
@@ -148,7 +148,7 @@ fn count(n: usize) -> String {
     if n == 1 { "1 node is".to_owned() } else { format!("{n} nodes are") }
 }
 
-/// Every node by name, those with one reason together.
+/// Every node by name, grouped by reason.
 fn list(nodes: &[UnsupportedNode]) -> String {
     let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for node in nodes {

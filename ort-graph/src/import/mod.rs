@@ -1,6 +1,6 @@
 //! From a file to a graph: names become ids, tensors slices of the file's bytes, nodes operators.
 //!
-//! Stored edges and the order of nodes are not trusted: who reads what follows from names alone.
+//! Stored edges and the order of nodes are not trusted: edges follow from names alone.
 //! All nodes that no operator can run (none of that name, version or type) are reported at once.
 
 // collects are bounded: as long as the file's lists
@@ -25,7 +25,7 @@ pub struct Model {
     pub graph: Graph,
     /// What the file says.
     pub info: ModelInfo,
-    /// What was odd, but not wrong.
+    /// What was unusual, but not wrong.
     pub warnings: Vec<ImportWarning>,
 }
 

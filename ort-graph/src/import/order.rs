@@ -8,8 +8,8 @@ use super::error::ImportError;
 use crate::order::CycleError;
 use crate::parsed::{Graph, Node};
 
-/// The nodes in an order in which each comes after those whose outputs it reads, be it in a graph of its own, as
-/// far as names tell; among nodes that are ready, the first in the file.
+/// A topological order by names: each node comes after those whose outputs it or its subgraphs read; among nodes that
+/// are ready, the first in the file comes first.
 pub(super) fn order(nodes: &[Node<'_>]) -> Result<Vec<usize>, ImportError> {
     let mut makers: HashMap<&str, usize> = HashMap::new();
     for (i, node) in nodes.iter().enumerate() {

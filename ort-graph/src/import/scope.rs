@@ -1,4 +1,4 @@
-//! Names: a graph sees its own values, and those of the graphs around it.
+//! Names: a graph sees its own values, and those of the enclosing graphs.
 
 // collects are bounded: as long as the file's lists
 
@@ -27,7 +27,7 @@ pub(super) struct Importer<'a> {
     scopes: Vec<Scope<'a>>,
     unsupported: Vec<UnsupportedNode>,
     warnings: Vec<ImportWarning>,
-    /// What the inputs of the graph are that comes next, where the file does not say.
+    /// The types of the next graph's inputs, where the file does not state them.
     body_inputs: Vec<Type>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Importer<'a> {
         &mut self.scopes[last]
     }
 
-    /// A value of the innermost graph that it makes itself; nothing is known of it yet.
+    /// A new value of the innermost graph, of which nothing is known yet.
     fn define(&mut self, name: &'a str) -> Result<ValueId, ImportError> {
         let scope = self.scope();
         let id = scope.graph.add_value(name, Fact::UNKNOWN)?;
@@ -107,15 +107,15 @@ impl<'a> Importer<'a> {
     fn inputs_and_initializers(&mut self, graph: &'a parsed::Graph<'a>) -> Result<(), ImportError> {
         // bounded: by the nodes and values of the graph
         let mut inputs = Vec::with_capacity(graph.inputs.len());
-        let mut told = std::mem::take(&mut self.body_inputs).into_iter();
+        let mut body_inputs = std::mem::take(&mut self.body_inputs).into_iter();
         for name in &graph.inputs {
             if name.is_empty() || self.scope().names.contains_key(&**name) {
                 return Err(ImportError::Input { name: name.to_string() });
             }
             let id = self.define(name)?;
-            let told = told.next().unwrap_or_default();
+            let inferred = body_inputs.next().unwrap_or_default();
             let declared = self.scope().declared.get(&**name).cloned().unwrap_or_default();
-            let ty = if declared == Type::Unknown { told } else { declared };
+            let ty = if declared == Type::Unknown { inferred } else { declared };
             self.scope().graph.value_mut(id).fact = ty.into();
             inputs.push(id);
         }
@@ -159,7 +159,7 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    /// Adds a form to the constant of this graph that it is made of.
+    /// Adds a packed form to its constant in this graph.
     fn packed_form(&mut self, form: &parsed::Form<'a>) -> Result<(), ImportError> {
         let scope = self.scope();
         let constant = form.of.and_then(|(constant, label)| {
@@ -216,7 +216,7 @@ impl<'a> Importer<'a> {
                 self.assume_declared(&outputs);
                 Ok(())
             }
-            // With a node missing before it, a misfit says nothing.
+            // After an unsupported node, a mismatch means nothing.
             Err(_) if !self.unsupported.is_empty() => {
                 self.assume_declared(&outputs);
                 Ok(())
@@ -225,7 +225,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Takes what is declared of the outputs of a node into what was inferred.
+    /// Unifies what is declared of a node's outputs with what was inferred.
     fn check_declared(
         &mut self,
         outputs: &[Option<ValueId>],
@@ -331,8 +331,8 @@ impl<'a> Importer<'a> {
         })
     }
 
-    /// The value of this name in the graph at `level`, captured from the graphs around it if it
-    /// is not the graph's own. A captured constant becomes a constant of the graph itself.
+    /// The value of this name in the graph at `level`, captured from the enclosing graphs if it is not the graph's
+    /// own. A captured constant becomes a constant of the graph itself.
     fn resolve(
         &mut self,
         level: usize,
@@ -345,8 +345,8 @@ impl<'a> Importer<'a> {
         let unknown = || ImportError::UnknownValue { user: user(), value: name.to_owned() };
         let outer_level = level.checked_sub(1).ok_or_else(unknown)?;
         let outer = self.resolve(outer_level, name, user)?;
-        let (around, inner) = self.scopes.split_at_mut(level);
-        let id = inner[0].graph.add_captured(name, &around[outer_level].graph, outer)?;
+        let (enclosing, inner) = self.scopes.split_at_mut(level);
+        let id = inner[0].graph.add_captured(name, &enclosing[outer_level].graph, outer)?;
         inner[0].names.insert(name, id);
         Ok(id)
     }

@@ -8,7 +8,7 @@ use super::ImportLimits;
 use super::error::ImportError;
 use crate::parsed::{self, Contents};
 
-/// A dense tensor, or type and shape of one whose elements are not there.
+/// A dense tensor, or type and shape of one whose elements were left out.
 pub(super) fn dense(tensor: &parsed::Tensor<'_>) -> Result<Tensor, ImportError> {
     let (dtype, shape) = (tensor.dtype, &tensor.shape);
     let made = match &tensor.contents {
@@ -22,7 +22,7 @@ pub(super) fn dense(tensor: &parsed::Tensor<'_>) -> Result<Tensor, ImportError> 
     made.map_err(|error| tensor_error(&tensor.name, error))
 }
 
-/// A sparse tensor, made dense. Its indices are linear, or one row of coordinates an element.
+/// A sparse tensor, made dense. Its indices are linear, or one row of coordinates per element.
 pub(super) fn sparse(
     tensor: &parsed::SparseTensor<'_>,
     limits: ImportLimits,

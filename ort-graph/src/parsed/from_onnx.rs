@@ -13,7 +13,7 @@ use super::{Attr, Contents, Graph, Model, ModelInfo, Node, SparseTensor, Tensor,
 use crate::import::ImportError;
 
 impl Model<'static> {
-    /// What a model holds that [`ort_onnx::open`] has opened, with elements in `files` besides its own.
+    /// The contents of a model opened by [`ort_onnx::open`], with external data in `files`.
     ///
     /// # Errors
     /// If the elements of a constant cannot be read, or a text is not UTF-8.
@@ -27,7 +27,7 @@ impl Model<'static> {
     }
 }
 
-/// What the model says, and not its graph.
+/// What the model states outside its graph.
 fn info(model: ModelProto) -> ModelInfo {
     let plain = |domain: String| if domain == "ai.onnx" { String::new() } else { domain };
     let opsets = model.opset_import.into_iter().map(|set| (plain(set.domain), set.version));
@@ -93,7 +93,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What a file leaves out that states the type is its default.
+    /// In a file that states the type, an absent field has its default value.
     fn attr(&self, attribute: AttributeProto, node: &str) -> Read<Attr<'static>> {
         let wrong = |error| ImportError::Elements { name: node.to_owned(), error };
         let strings = |strings: &[bytes::Bytes]| ort_onnx::strings(strings).map_err(wrong);
@@ -156,7 +156,7 @@ impl Reader<'_> {
     }
 }
 
-/// Which field has the value. IR version 1 does not say: the one that is there.
+/// Which field has the value. IR version 1 does not state it: the one that is present.
 fn kind_of(attribute: &AttributeProto) -> i32 {
     let is_there = [
         (kind::FLOAT, attribute.f.is_some()),

@@ -190,7 +190,7 @@ fn declared(info: Option<TypeInfo<'_>>) -> Result<Type, i32> {
     }
 }
 
-/// A negative size is as good as none.
+/// A negative size means unknown.
 fn dim(dim: ort_format::Dimension<'_>) -> Dim {
     use ort_format::DimensionValueType as Kind;
     let value = dim.value();

@@ -62,13 +62,13 @@ impl ModelInfo {
 /// Values, and the nodes between them.
 #[derive(Clone, Debug, Default)]
 pub struct Graph<'a> {
-    /// What is declared of values, in no particular order; of two with one name the last counts.
+    /// What is declared of values, in no particular order; of two with one name the last prevails.
     pub values: Vec<Value<'a>>,
-    /// All inputs, initializers that can be overridden among them.
+    /// All inputs, including overridable initializers.
     pub inputs: Vec<Text<'a>>,
     /// The results.
     pub outputs: Vec<Text<'a>>,
-    /// Constants; of two with one name the last counts.
+    /// Constants; of two with one name the last prevails.
     pub initializers: Vec<Tensor<'a>>,
     /// Constants that are mostly zero.
     pub sparse_initializers: Vec<SparseTensor<'a>>,
@@ -83,7 +83,7 @@ pub struct Graph<'a> {
 pub struct Value<'a> {
     /// Its name.
     pub name: Text<'a>,
-    /// Its type; the number of an element type in it that no specification has.
+    /// Its type, or the number of an undefined element type in it.
     pub ty: Result<Type, i32>,
     /// What each of its dimensions means, say `DATA_BATCH`.
     pub denotations: Vec<Text<'a>>,
@@ -98,11 +98,11 @@ pub struct Node<'a> {
     pub domain: Text<'a>,
     /// The operator.
     pub op_type: Text<'a>,
-    /// The version of the operator that the node follows; not positive where the file does not tell.
+    /// The version of the operator that the node follows; not positive where the file does not state it.
     pub since_version: i32,
     /// Values it reads.
     pub inputs: Vec<Text<'a>>,
-    /// Values it makes.
+    /// Values it computes.
     pub outputs: Vec<Text<'a>>,
     /// Its parameters.
     pub attributes: Vec<(Text<'a>, Attr<'a>)>,
@@ -155,33 +155,33 @@ pub struct Tensor<'a> {
 /// The elements of a constant.
 #[derive(Clone, Debug)]
 pub enum Contents<'a> {
-    /// Numbers and truth values, row-major and little-endian; whether they are enough is not known.
+    /// Numbers and booleans, row-major and little-endian; their number is not checked yet.
     Bytes(Bytes),
     /// Strings.
     Strings(Vec<Text<'a>>),
-    /// Not there: everybody reads a packed form.
+    /// Left out: all consumers read a packed form.
     Released,
-    /// A tensor that the file says nothing of: the caller gives it.
+    /// Supplied by the caller, not by the file.
     Given(Box<Elements>),
 }
 
 /// A constant that is mostly zero.
 #[derive(Clone, Debug)]
 pub struct SparseTensor<'a> {
-    /// What is not zero, `[nnz]`; its name is the constant's.
+    /// The non-zero elements, `[nnz]`; their name is the constant's.
     pub values: Tensor<'a>,
-    /// Where: `[nnz]` linear, or `[nnz, rank]`.
+    /// Their indices: `[nnz]` linear, or `[nnz, rank]`.
     pub indices: Tensor<'a>,
-    /// The shape of the whole.
+    /// The dense shape.
     pub shape: Shape,
 }
 
-/// A constant as some kernel wants it.
+/// A constant in the layout that some kernel reads.
 #[derive(Clone, Debug)]
 pub struct Form<'a> {
-    /// What the tensor is called.
+    /// The tensor's name.
     pub name: Text<'a>,
-    /// The constant, and what tells how it is packed; `None` if the file does not say both.
+    /// The constant, and the label of its packing; `None` if the file does not state both.
     pub of: Option<(&'a str, &'a str)>,
     /// The packed bytes.
     pub bytes: Bytes,
@@ -227,7 +227,7 @@ impl Tensor<'_> {
         }
     }
 
-    /// The bytes of its elements; of strings the sum of their lengths.
+    /// The size of its elements in bytes; for strings, the sum of their lengths.
     pub fn n_bytes(&self) -> usize {
         match &self.contents {
             Contents::Bytes(bytes) => bytes.len(),

@@ -49,7 +49,7 @@ fn dtype(number: i32) -> Result<DType, i32> {
     DType::from_onnx(number).ok_or(number)
 }
 
-/// A negative size is as good as none.
+/// A negative size means unknown.
 fn dim(dim: &DimensionProto) -> Dim {
     match (&dim.dim_value, &dim.dim_param) {
         (Some(value), _) => usize::try_from(*value).map_or(Dim::Unknown, Dim::Known),

@@ -30,7 +30,7 @@ fn assert_replaced(text: &str, (old, new): (&str, &str), expected: &Expect) {
 }
 
 #[test]
-fn a_returned_value_hands_its_name_to_its_replacement() {
+fn the_replacement_of_a_returned_value_takes_its_name() {
     let text = "graph(x: float[2]) -> (y, y) { a = Op-1 (x) y = Op-1 (a) z = Op-1 (y, y) }";
     assert_replaced(
         text,
@@ -83,7 +83,7 @@ fn subgraphs_capture_the_replacement_under_their_own_name() {
 }
 
 #[test]
-fn an_unwanted_output_of_a_node_that_stays_is_dropped() {
+fn an_unused_output_of_a_used_node_is_dropped() {
     let text = "graph(x: float[2]) -> (y, s) { r, s = Op-1 (x) y = Op-1 (r) }";
     assert_replaced(
         text,
@@ -97,7 +97,7 @@ fn an_unwanted_output_of_a_node_that_stays_is_dropped() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_nothing_changes() {
+fn an_invalid_patch_is_rejected_and_changes_nothing() {
     let text = "graph(x: float[n,2], i: int64[2], w = float[2] [1, 2]) -> (y, v) {
         c = const float[2] [3, 4]
         a: float[3,?] = Op-1 (x) b: float[4,2] = Op-1 (a) u = Op-1 (x)
@@ -109,8 +109,8 @@ fn what_does_not_fit_is_refused_and_nothing_changes() {
         ("a", "u", "the replacement of `a`: unknown is not float[3,?]"),
         ("y", "x", "`x` cannot take over the name of the output `y`"),
         ("y", "v", "`v` cannot take over the name of the output `y`"),
-        ("x", "y", "`x` is given to the graph and cannot be replaced"),
-        ("w", "c", "`w` is given to the graph and cannot be replaced"),
+        ("x", "y", "`x` is an input or captured and cannot be replaced"),
+        ("w", "c", "`w` is an input or captured and cannot be replaced"),
     ];
     for (old, new, expected) in cases {
         assert_eq!(replaced(text, old, new), expected, "{old} by {new}");
@@ -122,7 +122,7 @@ fn op(inputs: Vec<Option<ValueId>>) -> NewNode {
 }
 
 #[test]
-fn a_patch_can_put_nodes_behind_a_value() {
+fn a_patch_can_insert_nodes_after_a_value() {
     let mut graph = parse("graph(x: float[2]) -> (y) { y: float[2] = Op-1 (x) z = Op-1 (y) }");
     let y = id(&graph, "y");
     let mut patch = Patch::new(&graph);
@@ -146,7 +146,7 @@ fn a_patch_can_put_nodes_behind_a_value() {
 }
 
 #[test]
-fn a_node_that_is_not_valid_takes_the_whole_patch_back() {
+fn an_invalid_node_reverts_the_whole_patch() {
     let mut graph = parse("graph(x: float[2]) -> (y) { a = Op-1 (x) y = Op-1 (a) }");
     let before = graph.clone();
     let (a, x) = (id(&graph, "a"), id(&graph, "x"));

@@ -18,8 +18,8 @@ pub(crate) fn arbitrary_tensor() -> impl Strategy<Value = Tensor> {
         let bytes = &bytes[..dtype.n_bytes(n).unwrap()];
         let mut tensor = Tensor::zeros(dtype, &shape).unwrap();
         if dtype.is_packed() {
-            let codes: Vec<u8> = bytes.iter().cycle().take(n).map(|byte| byte & 3).collect();
-            tensor.view_mut().pack(&codes).unwrap();
+            let elements: Vec<u8> = bytes.iter().cycle().take(n).map(|byte| byte & 3).collect();
+            tensor.view_mut().pack(&elements).unwrap();
             return tensor;
         }
         Tensor::from_bytes(dtype, &shape, bytes::Bytes::from_owner(AlignedBuf::copy_of(bytes)))
@@ -108,10 +108,10 @@ pub(crate) fn arbitrary_graph(captured: Option<&'static str>) -> impl Strategy<V
     })
 }
 
-/// A subgraph that reads a value of the graph around it.
-fn body(around: &Graph, there: ValueId, name: &str) -> Graph {
+/// A subgraph that reads a value of the enclosing graph.
+fn body(enclosing: &Graph, there: ValueId, name: &str) -> Graph {
     let mut graph = Graph::new();
-    let here = graph.add_captured(name, around, there).unwrap();
+    let here = graph.add_captured(name, enclosing, there).unwrap();
     let z = graph.add_value("z", Fact::unranked(DType::F32)).unwrap();
     let (inputs, outputs) = (vec![Some(here)], vec![Some(z)]);
     let op_type = "Op".to_owned();

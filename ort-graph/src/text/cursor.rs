@@ -21,13 +21,13 @@ pub struct TextError {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextErrorKind {
-    /// Something else should stand here.
+    /// Something else is expected here.
     #[error("expected {what}")]
     Expected {
-        /// What should stand here.
+        /// What is expected.
         what: &'static str,
     },
-    /// No value of this name is defined before, here or in a graph around.
+    /// No value of this name is defined before, here or in an enclosing graph.
     #[error("there is no value `{name}`")]
     UnknownValue {
         /// The name.
@@ -47,8 +47,8 @@ pub enum TextErrorKind {
         /// The type.
         dtype: DType,
     },
-    /// Contents that only their hash was printed of.
-    #[error("the contents are not there, only their hash")]
+    /// Contents of which only the hash was printed.
+    #[error("the contents are missing, only their hash is given")]
     Elided,
     /// Too many or too few elements, or contents that are too large.
     #[error(transparent)]
@@ -70,7 +70,7 @@ impl<'a> Cursor<'a> {
         Self { text, at: 0 }
     }
 
-    /// What follows; spaces and line ends are passed over before anything is read.
+    /// What follows; spaces and line ends are skipped before anything is read.
     fn rest(&mut self) -> &'a str {
         let rest = &self.text[self.at..];
         let trimmed = rest.trim_start();
@@ -103,7 +103,7 @@ impl<'a> Cursor<'a> {
         self.rest().starts_with(token)
     }
 
-    /// Passes over `token` if it follows.
+    /// Consumes `token` if it follows.
     pub(super) fn eat(&mut self, token: &str) -> bool {
         let is_there = self.sees(token);
         if is_there {
@@ -112,7 +112,7 @@ impl<'a> Cursor<'a> {
         is_there
     }
 
-    /// Passes over `token`, which must follow.
+    /// Consumes `token`, which must follow.
     pub(super) fn expect(&mut self, token: &'static str) -> Result<(), TextError> {
         if self.eat(token) { Ok(()) } else { self.expected(token) }
     }
@@ -130,7 +130,7 @@ impl<'a> Cursor<'a> {
         self.until(|c| !is_name_char(c))
     }
 
-    /// Passes over the word `word` if it follows, and no longer word.
+    /// Consumes the word `word` if it follows, and not a longer one.
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let start = *self;
         let is_there = self.word() == Some(word);

@@ -8,7 +8,7 @@ use ort_tensor::{DType, Element, Shape, Tensor, TensorError, TensorView, n_eleme
 
 use super::cursor::{Cursor, TextError, TextErrorKind};
 
-/// What `fill` may make; a test needs no more.
+/// The limit of `fill`; tests need no more.
 const MAX_BYTES: usize = 1 << 28;
 
 /// Prints contents of up to `max_elements`, and a hash of longer ones.
@@ -145,7 +145,7 @@ fn element(cursor: &mut Cursor<'_>, dtype: DType) -> Result<Item, TextError> {
     }
 }
 
-/// The bytes of one element; of a packed type its code.
+/// The bytes of one element; of a packed type, its unpacked bits.
 fn element_bytes(dtype: DType, text: &str) -> Option<Vec<u8>> {
     if let Some(hex) = text.strip_prefix("0x") {
         let bits = u128::from_str_radix(hex, 16).ok()?;
@@ -167,8 +167,9 @@ fn elements(view: TensorView<'_>, n: usize) -> Vec<String> {
         return strings[..n].iter().map(|string| format!("{string:?}")).collect();
     }
     let width = dtype.word_bytes().unwrap_or(1);
-    let codes = view.unpacked();
-    let words = codes.as_deref().ok().or(view.as_bytes()).unwrap_or_default().chunks_exact(width);
+    let unpacked = view.unpacked();
+    let words =
+        unpacked.as_deref().ok().or(view.as_bytes()).unwrap_or_default().chunks_exact(width);
     let texts = words.take(n).map(|word| {
         let number = number(dtype, word);
         let reads_back = |text: &String| element_bytes(dtype, text).as_deref() == Some(word);
@@ -201,7 +202,7 @@ fn is_uniform(view: TensorView<'_>) -> bool {
     }
     match (view.as_strings(), view.unpacked(), view.as_bytes()) {
         (Ok(strings), ..) => all_equal(strings.iter()),
-        (_, Ok(codes), _) => all_equal(codes.iter()),
+        (_, Ok(unpacked), _) => all_equal(unpacked.iter()),
         (_, _, Some(bytes)) => {
             all_equal(bytes.chunks_exact(view.dtype().word_bytes().unwrap_or(1)))
         }
@@ -209,7 +210,7 @@ fn is_uniform(view: TensorView<'_>) -> bool {
     }
 }
 
-/// FNV-1a, 64 bits: tells tensors apart in a listing.
+/// FNV-1a, 64 bits: distinguishes tensors in a listing.
 fn hash(view: TensorView<'_>) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let start = 0xcbf2_9ce4_8422_2325;

@@ -1,4 +1,4 @@
-//! Graphs as text, to read and to write: the language of every test of a rewrite.
+//! Reads and writes graphs as text, the language of every test of a rewrite.
 //!
 //! ```text
 //! graph(x: float[n,3,8,8], scale = float[1] [2]) -> (y) {
@@ -11,19 +11,18 @@
 //! }
 //! ```
 //!
-//! - An input is `name: type`, or `name = contents` if it has them unless a run gives others.
+//! - An input is `name: type`, or `name = contents` if these are its default.
 //! - A constant is `name = const contents`; a node `outputs = domain:Operator-version "its name"
 //!   [attributes] (inputs)`, of which domain, name and attributes may be left out. An input or
 //!   output that is absent is `_`. Any output can declare its type.
 //! - Contents are an element type, dimensions, and `[element, …]`, `fill element`, or for a scalar
 //!   the element. Elements are numbers, `true` and `false`, strings, or the element's bits as
 //!   `0x…`. Long contents print as `#` and a hash, which cannot be read back.
-//! - A subgraph reads values of the graphs around it by their names; where its own name for one
-//!   differs, it says `name = outer theirs`.
-//! - Dimensions are numbers, symbols or `?`; of unknown rank is `float[...]`. Numbers in attributes
-//!   are floats if they have a point or an exponent. Empty lists say what they lack: `ints []`.
-//! - Names that are not made of letters, digits, `_`, `.` and `/`, or begin with a digit or point,
-//!   stand in quotes.
+//! - A subgraph reads values of the enclosing graphs by name; where its own name for one differs, it declares `name =
+//! outer theirs`.
+//! - Dimensions are numbers, symbols or `?`; `float[...]` has unknown rank. Numbers in attributes
+//!   are floats if they have a point or an exponent. Empty lists state their type: `ints []`.
+//! - Names that are not made of letters, digits, `_`, `.` and `/`, or begin with a digit or point, are quoted.
 
 mod cursor;
 mod literal;

@@ -50,7 +50,7 @@ struct Scope {
     names: HashMap<String, ValueId>,
 }
 
-/// What stands left of `=`: where it stands, a name and a type; `None` for `_`.
+/// What is left of `=`: its position, a name and a type; `None` for `_`.
 type Target<'a> = (Cursor<'a>, Option<(String, Fact)>);
 
 impl<'a> Parser<'a> {
@@ -265,7 +265,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// A list with at least one item: its first says what the others are.
+    /// A list with at least one item: the first determines the type of the others.
     fn attr_list(&mut self) -> Result<Attr, TextError> {
         self.cursor.expect("[")?;
         let mut list = match self.attr()? {
@@ -290,8 +290,8 @@ impl<'a> Parser<'a> {
         Ok(list)
     }
 
-    /// The value of this name in the graph at `level`, taken from the graphs around it if it is
-    /// not the graph's own.
+    /// The value of this name in the graph at `level`, captured from the enclosing graphs if it is not the graph's
+    /// own.
     fn resolve(
         &mut self,
         level: usize,
@@ -305,9 +305,9 @@ impl<'a> Parser<'a> {
             return Err(start.error(TextErrorKind::UnknownValue { name: name.to_owned() }));
         };
         let outer = self.resolve(outer_level, name, start)?;
-        let (around, inner) = self.scopes.split_at_mut(level);
-        let around = &around[outer_level].graph;
-        let id = inner[0].graph.add_captured(name, around, outer);
+        let (enclosing, inner) = self.scopes.split_at_mut(level);
+        let enclosing = &enclosing[outer_level].graph;
+        let id = inner[0].graph.add_captured(name, enclosing, outer);
         let id = id.map_err(|error| start.error(error))?;
         inner[0].names.insert(name.to_owned(), id);
         Ok(id)

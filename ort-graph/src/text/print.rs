@@ -16,7 +16,7 @@ use crate::ids::{NodeId, ValueId};
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
     graph: &'a Graph,
-    around: Option<&'a Graph>,
+    enclosing: Option<&'a Graph>,
     has_facts: bool,
     max_elements: usize,
     indent: usize,
@@ -25,7 +25,7 @@ pub struct Text<'a> {
 impl Graph {
     /// The graph as text (see [`Graph::parse`]), with contents of up to 16 elements.
     pub const fn text(&self) -> Text<'_> {
-        Text { graph: self, around: None, has_facts: false, max_elements: 16, indent: 0 }
+        Text { graph: self, enclosing: None, has_facts: false, max_elements: 16, indent: 0 }
     }
 }
 
@@ -75,10 +75,10 @@ impl<'a> Text<'a> {
         write!(f, "\n{:1$}", "", 2 * (self.indent + 1))
     }
 
-    /// Captured values whose name differs from that in the graph around.
+    /// Captured values whose name differs from that in the enclosing graph.
     fn captures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for &(here, there) in self.graph.captures() {
-            let outer = self.around.map(|around| around.value(there).name.clone());
+            let outer = self.enclosing.map(|enclosing| enclosing.value(there).name.clone());
             let outer = outer.unwrap_or_else(|| format!("{there:?}"));
             if self.graph.value(here).name != outer {
                 self.line(f)?;
@@ -159,7 +159,7 @@ impl<'a> Text<'a> {
     }
 
     fn subgraph(&self, f: &mut fmt::Formatter<'_>, graph: &Graph) -> fmt::Result {
-        Text { graph, around: Some(self.graph), indent: self.indent + 1, ..*self }.fmt(f)
+        Text { graph, enclosing: Some(self.graph), indent: self.indent + 1, ..*self }.fmt(f)
     }
 }
 
@@ -172,7 +172,7 @@ impl fmt::Display for Text<'_> {
         f.write_str(") {")?;
         self.captures(f)?;
         self.constants(f)?;
-        // A graph with a cycle is printed, too: somebody wants to see what is wrong with it.
+        // A graph with a cycle is printed, too, so that the error can be seen.
         let order = self.graph.topological_order();
         let order: Vec<NodeId> = order.unwrap_or_else(|_| self.graph.node_ids().collect());
         for id in order {

@@ -1,4 +1,4 @@
-//! Text that is read is printed as it was; graphs that are printed are read as they were.
+//! Printing inverts parsing, and parsing inverts printing.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ fn every_form_prints_as_it_was_read() {
 }
 
 #[test]
-fn subgraphs_see_the_values_around_them() {
+fn subgraphs_see_the_values_of_enclosing_graphs() {
     assert_printed(
         "graph(x: float[2], c: bool[]) -> (y) {
            w = const int64[3] [1, 2, 3]
@@ -67,7 +67,7 @@ fn long_contents_print_as_a_hash_that_cannot_be_read() {
         }"#]]
     .assert_eq(&short);
     let error = Graph::parse(&short, &registry()).unwrap_err();
-    expect!["line 2, column 22: the contents are not there, only their hash"]
+    expect!["line 2, column 22: the contents are missing, only their hash is given"]
         .assert_eq(&error.to_string());
 }
 

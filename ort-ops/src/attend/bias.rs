@@ -1,4 +1,4 @@
-//! What is added to the scores: biases, or a mask of truth values.
+//! What is added to the scores: biases, or a boolean mask.
 
 use ort_graph::OpError;
 use ort_tensor::{Bool, DType, Number, TensorView, broadcast_strides, collected, with_dtype};
@@ -10,7 +10,7 @@ use super::{Query, Sizes};
 pub(crate) struct Biases {
     values: Vec<f64>,
     strides: [usize; 3],
-    /// The last dimension: keys beyond it are hidden.
+    /// The last dimension: keys beyond it are masked.
     len: usize,
 }
 
@@ -35,7 +35,7 @@ impl Biases {
         row[self.len..].fill(f64::NEG_INFINITY);
     }
 
-    /// The biases of the first keys: those beyond them are hidden.
+    /// The biases of the first keys; keys beyond them are masked.
     pub(crate) fn row(&self, query: Query) -> &[f64] {
         let [b, h, i] = self.strides;
         let start = query.batch * b + query.head * h + query.index * i;

@@ -1,12 +1,12 @@
-//! Queries, keys and values as heads, whatever form they come in.
+//! Queries, keys and values by head, from any input form.
 
-// collects are bounded: into room that was asked for
+// collects are bounded: into checked allocations
 
 use crate::floats;
 use ort_graph::OpError;
 use ort_tensor::{collected, n_elements, with_room};
 
-/// `[B, H, S, D]` from a shape `[B, S, H, D]`, or, with S for H, the way back.
+/// `[B, H, S, D]` from a shape `[B, S, H, D]`, or, with S for H, the inverse.
 pub(crate) fn swap_heads(
     x: &[f64],
     [batch, len, heads, size]: [usize; 4],
@@ -39,7 +39,7 @@ pub(crate) fn split_heads(
     swap_heads(&x, shape)
 }
 
-/// The past and what is new of each head: `[heads, P, D]` and `[heads, S, D]` to `[heads, P + S, D]`.
+/// The past and the new rows of each head: `[heads, P, D]` and `[heads, S, D]` to `[heads, P + S, D]`.
 pub(crate) fn append(past: &[f64], new: &[f64], heads: usize) -> Result<Vec<f64>, OpError> {
     if past.is_empty() || heads == 0 {
         return Ok(collected(new.iter().copied())?);

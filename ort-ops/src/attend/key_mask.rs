@@ -1,6 +1,6 @@
 //! Which keys a mask of int32 lets a query see, in the forms of com.microsoft.
 
-// collects are bounded: into room that was asked for
+// collects are bounded: into checked allocations
 
 use ort_graph::{Dim, Fact, Facts, OpError};
 use ort_tensor::{DType, Inputs, TensorError, TensorView, collected, filled, with_room};
@@ -9,9 +9,9 @@ use super::bias::Biases;
 use super::{Query, Sizes};
 use crate::infer::expect_dims;
 
-/// What hides keys from the queries of a call, and what is added to their scores.
+/// What a call adds to scores: a mask of keys, and biases.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ScoreBiases {
     mask: Option<KeyMask>,
     biases: Option<Biases>,
     /// How many keys come before the first query, if no query sees a later key.
@@ -19,29 +19,29 @@ pub(crate) struct Seen {
     q_len: usize,
 }
 
-/// Where the operands of [`Seen`] stand, and what they mean.
+/// The operands of [`ScoreBiases`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hiding {
+pub(crate) struct Masking {
     pub(crate) mask: usize,
     pub(crate) biases: usize,
-    /// What is added to the score of a key that is hidden.
+    /// What is added to the score of a masked key.
     pub(crate) filter: f32,
     pub(crate) is_causal: bool,
 }
 
-impl Seen {
+impl ScoreBiases {
     pub(crate) fn new(
-        hiding: Hiding,
+        masking: Masking,
         inputs: Inputs<'_>,
         sizes: Sizes,
         past: usize,
     ) -> Result<Self, OpError> {
-        let mask = inputs.optional_tensor(hiding.mask)?;
-        let biases = inputs.optional_tensor(hiding.biases)?;
+        let mask = inputs.optional_tensor(masking.mask)?;
+        let biases = inputs.optional_tensor(masking.biases)?;
         Ok(Self {
-            mask: mask.map(|view| KeyMask::new(view, hiding, sizes, past)).transpose()?,
-            biases: biases.map(|view| Biases::new(hiding.biases, view, sizes)).transpose()?,
-            past: hiding.is_causal.then_some(past),
+            mask: mask.map(|view| KeyMask::new(view, masking, sizes, past)).transpose()?,
+            biases: biases.map(|view| Biases::new(masking.biases, view, sizes)).transpose()?,
+            past: masking.is_causal.then_some(past),
             q_len: sizes.q_len,
         })
     }
@@ -54,7 +54,8 @@ impl Seen {
         if let Some(mask) = &self.mask {
             mask.add(query, row);
         }
-        // The last query sees every key: there is no later one, or they are of another sequence.
+        // The last query sees every key: there are no later ones, or they belong to another
+        // sequence.
         if let Some(past) = self.past.filter(|_| query.index + 1 < self.q_len)
             && let Some(later) = row.get_mut(past + query.index + 1..)
         {
@@ -73,18 +74,18 @@ struct KeyMask {
 }
 
 impl KeyMask {
-    /// `mask` is `[B, T]`, `[B, S, T]` or `[B, 1, M, M]` (from row `past` on) of numbers above 0 for
-    /// keys that are seen; or a vector of where the keys of each batch end, alone, followed by where
-    /// they start, or (3·B + 2) by what packs a batch. `[B or 1, 1]` hides nothing.
+    /// `mask` is `[B, T]`, `[B, S, T]` or `[B, 1, M, M]` (from row `past` on) of numbers above 0 for visible keys; or
+    /// a vector of the ends of the keys of each batch, alone, followed by their starts, or (3·B + 2) by the packing
+    /// of a batch. `[B or 1, 1]` masks nothing.
     fn new(
         mask: TensorView<'_>,
-        hiding: Hiding,
+        masking: Masking,
         sizes: Sizes,
         past: usize,
     ) -> Result<Self, OpError> {
         let (batch, q_len, len) = (sizes.batch, sizes.q_len, sizes.kv_len);
         let given = mask.as_slice::<i32>()?;
-        let flags = || given.iter().map(|&flag| if flag > 0 { 0.0 } else { hiding.filter.into() });
+        let flags = || given.iter().map(|&flag| if flag > 0 { 0.0 } else { masking.filter.into() });
         let strided =
             |start, strides| Ok(Self { values: collected(flags())?, start, strides, len });
         match *mask.shape() {
@@ -96,7 +97,7 @@ impl KeyMask {
             [b, 1, m, n] if b == batch && m == n && m >= len && past <= m && q_len <= m - past => {
                 strided(past * m, [m * m, m])
             }
-            [n] => Self::of_ranges(given, hiding, sizes)?.ok_or(OpError::Shapes {
+            [n] => Self::of_ranges(given, masking, sizes)?.ok_or(OpError::Shapes {
                 what: "ends of the keys of each batch",
                 left: vec![n],
                 right: vec![batch],
@@ -108,7 +109,11 @@ impl KeyMask {
         }
     }
 
-    fn of_ranges(given: &[i32], hiding: Hiding, sizes: Sizes) -> Result<Option<Self>, TensorError> {
+    fn of_ranges(
+        given: &[i32],
+        masking: Masking,
+        sizes: Sizes,
+    ) -> Result<Option<Self>, TensorError> {
         let (batch, len) = (sizes.batch, sizes.kv_len);
         let starts = batch.checked_mul(2) == Some(given.len());
         let packed = batch.checked_mul(3).and_then(|n| n.checked_add(2));
@@ -119,7 +124,7 @@ impl KeyMask {
         for b in 0..batch {
             let start = if starts { given[batch + b] } else { 0 };
             let range = i64::from(start)..i64::from(given[b]);
-            let bias = |j| if range.contains(&j) { 0.0 } else { hiding.filter.into() };
+            let bias = |j| if range.contains(&j) { 0.0 } else { masking.filter.into() };
             values.extend((0_i64..).take(len).map(bias));
         }
         Ok(Some(Self { values, start: 0, strides: [len, 0], len }))
@@ -132,14 +137,18 @@ impl KeyMask {
     }
 }
 
-/// That mask and biases, where they are there, are of the types and ranks that they can have.
-pub(crate) fn expect_seen(inputs: &Facts<'_>, hiding: Hiding, dtype: DType) -> Result<(), OpError> {
-    inputs.expect_dtype(hiding.mask, DType::I32)?;
-    inputs.expect_dtype(hiding.biases, dtype)?;
-    expect_dims(inputs, hiding.biases, &[const { Dim::Unknown }; 4])?;
-    match inputs.get(hiding.mask).and_then(Fact::rank) {
+/// Checks that mask and biases, where present, have valid types and ranks.
+pub(crate) fn expect_masks(
+    inputs: &Facts<'_>,
+    masking: Masking,
+    dtype: DType,
+) -> Result<(), OpError> {
+    inputs.expect_dtype(masking.mask, DType::I32)?;
+    inputs.expect_dtype(masking.biases, dtype)?;
+    expect_dims(inputs, masking.biases, &[const { Dim::Unknown }; 4])?;
+    match inputs.get(masking.mask).and_then(Fact::rank) {
         Some(found) if !(1..=4).contains(&found) => {
-            Err(OpError::InputRank { index: hiding.mask, expected: "1 to 4", found })
+            Err(OpError::InputRank { index: masking.mask, expected: "1 to 4", found })
         }
         _ => Ok(()),
     }
@@ -155,14 +164,14 @@ mod tests {
     const SIZES: Sizes =
         Sizes { batch: 2, q_heads: 1, kv_heads: 1, q_len: 2, kv_len: 3, size: 1, v_size: 1 };
 
-    /// The keys that query 0 of batch 1 sees; `None` if the mask is refused.
+    /// The keys that query 0 of batch 1 sees; `None` if the mask is invalid.
     fn seen(shape: &[usize], mask: &[i32], is_causal: bool) -> Option<[bool; 3]> {
         let mask = tensor(shape, mask);
         let values = [Some(ValueView::Tensor(mask.view()))];
-        let hiding = Hiding { mask: 0, biases: 1, filter: -8.0, is_causal };
-        let seen = Seen::new(hiding, Inputs::new(&values), SIZES, 1).ok()?;
+        let masking = Masking { mask: 0, biases: 1, filter: -8.0, is_causal };
+        let score_biases = ScoreBiases::new(masking, Inputs::new(&values), SIZES, 1).ok()?;
         let mut row = [0.0; 3];
-        seen.bias(Query { batch: 1, head: 0, index: 0 }, &mut row);
+        score_biases.bias(Query { batch: 1, head: 0, index: 0 }, &mut row);
         Some(row.map(|bias| bias == 0.0))
     }
 

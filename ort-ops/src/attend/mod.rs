@@ -3,7 +3,7 @@
 //! ```text
 //! for each batch, head of q and query i:
 //!     score[j]  = cap(scale · q[i]·k[j]) + bias[j]
-//!     weight    = softmax(score), or zeros if every bias is −∞; a sink takes its share, too
+//!     weight    = softmax(score), or zeros if every bias is −∞; a sink takes its share
 //!     y[i]      = Σ weight[j] · v[j]
 //! ```
 
@@ -24,7 +24,7 @@ use crate::product::dot;
 pub struct Sizes {
     /// B.
     pub batch: usize,
-    /// Hq, a multiple of Hkv: so many heads share a head of k and v.
+    /// Hq, a multiple of Hkv: that many heads share a head of k and v.
     pub q_heads: usize,
     /// Hkv.
     pub kv_heads: usize,
@@ -38,7 +38,7 @@ pub struct Sizes {
     pub v_size: usize,
 }
 
-/// What the scores of one query can be seen as, besides the result.
+/// The stages at which the scores of a query can be observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// `scale · q·k`.
@@ -51,18 +51,18 @@ pub enum Stage {
     Softmax,
 }
 
-/// How scores are made.
+/// How scores are computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scoring<'a> {
     pub(crate) scale: f64,
     /// `cap · tanh(score / cap)`; 0 is none.
     pub(crate) cap: f64,
-    /// For each head of q a score that no value belongs to; empty is none.
+    /// For each head of q a score without a value; empty for no sinks.
     pub(crate) sinks: &'a [f64],
 }
 
 impl Scoring<'_> {
-    /// Scores scaled by `scale`, or, if it is not given or 0, by `1/√D`.
+    /// Scores scaled by `scale`, or, if it is absent or 0, by `1/√D`.
     pub(crate) fn scaled(scale: Option<f32>, size: usize) -> Self {
         let given = scale.filter(|&scale| scale != 0.0);
         let scale = given.map_or(1.0 / (size as f64).sqrt(), f64::from);
@@ -79,7 +79,7 @@ pub(crate) struct Query {
 }
 
 impl Sizes {
-    /// That queries, keys and values have as many elements as these sizes say.
+    /// Checks that queries, keys and values have as many elements as these sizes say.
     fn check(&self, given: [&[f64]; 3]) -> Result<(), OpError> {
         let Self { batch, q_heads, kv_heads, q_len, kv_len, size, v_size } = *self;
         let shapes = [
@@ -107,8 +107,8 @@ impl Sizes {
     }
 }
 
-/// The result `[B, Hq, S, E]`. `bias` fills a row of T zeros for a query; a key whose bias is −∞ is
-/// not seen at all, not even as NaN. `observe` is called with each row of scores at each stage.
+/// The result `[B, Hq, S, E]`. `bias` fills a row of T zeros for a query; a key whose bias is −∞ has no effect, even
+/// if it is NaN. `observe` is called with each row of scores at each stage.
 pub(crate) fn attend(
     sizes: Sizes,
     [q, k, v]: [&[f64]; 3],

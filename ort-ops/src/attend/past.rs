@@ -6,18 +6,18 @@ use ort_tensor::{TensorError, TensorView, collected};
 use super::heads::append;
 use crate::floats;
 
-/// Keys `[heads, capacity, D]` and values `[heads, capacity, E]`, of which the first `used` rows of
-/// each head count. No past is empty.
+/// Keys `[heads, capacity, D]` and values `[heads, capacity, E]`, of which the first `used` rows of each head are
+/// valid. Empty without a past.
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     buffers: [Vec<f64>; 2],
     used: usize,
-    /// Whether what is new goes into the buffers.
+    /// Whether new rows are written into the buffers.
     is_shared: bool,
 }
 
 impl Past {
-    /// The whole of both tensors, unless `used` says how much of buffers that are shared.
+    /// All of both tensors, unless `used` limits shared buffers.
     pub(crate) fn read(
         buffers: [TensorView<'_>; 2],
         capacity: usize,
@@ -28,7 +28,7 @@ impl Past {
         Ok(Self { buffers, used: used.unwrap_or(capacity), is_shared: used.is_some() })
     }
 
-    /// Keys and values in order: those that count, then the new ones, for each of `heads`.
+    /// Keys and values in order: the valid ones, then the new ones, for each of `heads`.
     pub(crate) fn join(
         &self,
         new: [Vec<f64>; 2],
@@ -45,7 +45,7 @@ impl Past {
         Ok([join(0)?, join(1)?])
     }
 
-    /// What is kept for the next step: what was joined, in the buffers if they are shared.
+    /// What is kept for the next step: the joined rows, in the buffers if they are shared.
     pub(crate) fn present(
         self,
         joined: [Vec<f64>; 2],
@@ -61,7 +61,7 @@ impl Past {
     }
 }
 
-/// Of each head of a buffer `[heads, …]` its first `n` elements.
+/// The first `n` elements of each head of a buffer `[heads, …]`.
 fn first_of_each(buffer: &[f64], heads: usize, n: usize) -> Result<Vec<f64>, TensorError> {
     let chunk = buffer.len().checked_div(heads).unwrap_or(0).max(1);
     collected(buffer.chunks_exact(chunk).flat_map(|head| head.iter().take(n)).copied())

@@ -1,5 +1,4 @@
-//! Rotary positions: pairs of the features of a head are rotated by an angle that follows from where the
-//! head stands.
+//! Rotary positions: pairs of features of a head are rotated by an angle that depends on its position.
 
 use ort_graph::OpError;
 use ort_tensor::{TensorError, TensorView, collected};
@@ -64,7 +63,7 @@ impl Rotation {
         self.pairs.saturating_mul(2)
     }
 
-    /// That `row` is one of the table's.
+    /// Checks that `row` is one of the table's.
     pub(crate) fn row(&self, row: i64) -> Result<usize, OpError> {
         let len = self.cos.len().checked_div(self.pairs).unwrap_or(usize::MAX);
         let found = usize::try_from(row).ok().filter(|&row| row < len);
@@ -84,7 +83,12 @@ impl Rotation {
     }
 
     /// Rotates `[B, H, S, D]`, where step `s` of batch `b` is row `rows[b · S + s]`.
-    pub(crate) fn turn_heads(&self, x: &mut [f64], [heads, len, size]: [usize; 3], rows: &[usize]) {
+    pub(crate) fn rotate_heads(
+        &self,
+        x: &mut [f64],
+        [heads, len, size]: [usize; 3],
+        rows: &[usize],
+    ) {
         for (i, head) in x.chunks_exact_mut(size.max(1)).enumerate() {
             self.rotate(head, rows[i / len / heads * len + i % len]);
         }
@@ -102,7 +106,7 @@ mod tests {
         let sin = tensor(&[2, 1], &[0_f32, 1.0]);
         let rotation = Rotation::read(cos.view(), sin.view(), false).unwrap();
         let mut x = [1.0, 2.0, 5.0, 3.0, 4.0, 6.0];
-        rotation.turn_heads(&mut x, [1, 2, 3], &[0, 1]);
+        rotation.rotate_heads(&mut x, [1, 2, 3], &[0, 1]);
         assert_eq!(x, [1.0, 2.0, 5.0, -4.0, 3.0, 6.0]);
         let swapped = rotation.gathered(2, |row, _| 1 - row).unwrap();
         swapped.rotate(&mut x, 0);

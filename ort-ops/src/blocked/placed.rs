@@ -1,25 +1,24 @@
-//! Filters put into blocks in one go: every weight is read once and written once, to its place.
+//! Filters converted to NCHWc in one pass: every weight is read once and written once.
 
 // collects are bounded: by PIECE and the lanes of a block
 
 use ort_graph::OpError;
 use ort_tensor::{Shape, TensorView, n_elements};
 
-/// How many weights of a filter are read before the next filter's turn, at most: those of a block of
-/// filters stay in the first-level cache with what is made of them.
+/// The most weights of a filter that are read before the next filter's: those of a block of filters stay in the L1
+/// cache with their destinations.
 const PIECE: usize = 128;
 
-/// Where channels lie: in ascending order, a place for each.
+/// The positions of channels, in ascending order.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
-    /// The place of each channel.
+    /// The position of each channel.
     pub of_channels: &'a [usize],
-    /// How many places there are.
+    /// How many positions there are.
     pub n: usize,
 }
 
-/// Filters `[O, I, …]` on their way into blocks, as [`FilterForm`](super::FilterForm) has them. Places
-/// that no channel has keep zeros.
+/// Filters `[O, I, …]` to be written in a [`FilterForm`](super::FilterForm). Positions without a channel keep zeros.
 ///
 /// ```text
 /// strip of outputs  ⌊o/B⌋:   [⌊i/Bi⌋][tap][i mod Bi][o mod B]     Bi is B or, with inputs in NCHW, 1
@@ -37,17 +36,17 @@ pub struct PlacedFilter<'a> {
 
 #[derive(Clone, Debug)]
 enum InputPlaces<'a> {
-    /// One after the other, the weights of a filter as they are.
+    /// The weights of a filter in their original order.
     InOrder,
-    /// In blocks.
+    /// In blocks of inputs.
     Blocks(&'a [usize]),
 }
 
 impl<'a> PlacedFilter<'a> {
-    /// `w`: `[O, I, …]` f32, row-major; `outputs` and `inputs` have a place for each channel.
+    /// `w`: `[O, I, …]` f32, row-major; `outputs` and `inputs` have a position for each channel.
     ///
     /// # Errors
-    /// If `w` has another type or shape, or the places are not whole blocks.
+    /// If `w` has another type or shape, or the positions do not fill whole blocks.
     pub fn new(
         w: TensorView<'a>,
         outputs: Places<'a>,
@@ -75,7 +74,7 @@ impl<'a> PlacedFilter<'a> {
         Ok(Self { weights, outputs, inputs, shape: placed, taps, block, strip_len })
     }
 
-    /// The shape with all places.
+    /// The shape with all positions.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
@@ -85,8 +84,8 @@ impl<'a> PlacedFilter<'a> {
         self.strip_len.max(1)
     }
 
-    /// Puts the weights of some blocks of outputs, from block `first` on, into `to`: zeros, as many as
-    /// whole strips.
+    /// Writes the weights of blocks of outputs, from block `first` on, to `to`, which contains zeros for whole
+    /// strips.
     pub fn fill(&self, first: usize, to: &mut [f32]) {
         let strip_len = self.strip_len();
         if to.is_empty() || self.weights.is_empty() {
@@ -133,7 +132,7 @@ impl<'a> PlacedFilter<'a> {
         }
     }
 
-    /// Puts weight `start + x` of every row at `places[x]`, in the row's lane.
+    /// Writes weight `start + x` of every row to `places[x]`, in the row's lane.
     fn interleave(&self, rows: &[(usize, &[f32])], start: usize, places: &[usize], to: &mut [f32]) {
         let is_full = rows.len() == self.block;
         let n_done = match self.block {
@@ -149,7 +148,7 @@ impl<'a> PlacedFilter<'a> {
     }
 }
 
-/// The same where every lane has a row, in tiles of `B·B`; says how many weights of a row that were.
+/// The same where every lane has a row, in tiles of `B·B`; returns how many weights of a row that were.
 fn transpose<const B: usize>(
     rows: &[(usize, &[f32])],
     start: usize,
@@ -171,7 +170,7 @@ fn transpose<const B: usize>(
     n_done
 }
 
-/// How many places there are, if they are so many channels' and whole blocks.
+/// How many positions there are, if they fit the channels and fill whole blocks.
 fn whole(places: Places<'_>, n_channels: usize, block: usize) -> Result<usize, OpError> {
     let Places { of_channels, n } = places;
     let fits = of_channels.is_sorted_by(|a, b| a < b) && of_channels.last().is_none_or(|&p| p < n);
@@ -187,7 +186,7 @@ mod tests {
     use super::*;
     use ort_tensor::Tensor;
 
-    /// Where weight (o, i, k) goes, as the documentation of the module says it.
+    /// The destination of weight (o, i, k), as documented by the module.
     fn expected(
         w: &[f32],
         [i, taps]: [usize; 2],
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_are_no_whole_blocks_or_not_in_order_are_refused() {
+    fn partial_or_unordered_blocks_are_rejected() {
         let w = Tensor::from_slice(&[2, 1], &[1_f32, 2.0]).unwrap();
         for (of_channels, n) in
             [(&[0, 1][..], 3), (&[1, 0], 4), (&[0, 4], 4), (&[0], 4), (&[0, 0], 4)]

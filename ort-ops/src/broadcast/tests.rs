@@ -23,7 +23,7 @@ fn dimensions_walked_alike_become_one_run() {
 }
 
 #[test]
-fn an_operand_that_does_not_stretch_is_refused() {
+fn an_operand_that_does_not_broadcast_is_rejected() {
     assert!(Runs::new(&[2, 3], [&[2]]).is_err());
     assert!(Runs::new(&[3], [&[1, 3]]).is_err());
 }
@@ -60,7 +60,7 @@ fn joined_runs_repeat_a_row() {
         ([&[3, 4], &[3, 1], &[4]], 12, [Stretches, Repeats]),
         ([&[2, 3, 4], &[3, 1], &[2, 3, 4]], 12, [Stretches, Advances]),
         ([&[2, 3, 4], &[2, 1, 1], &[3, 4]], 12, [Stays, Advances]),
-        // Neither goes on, or what goes on alone would do so for too long.
+        // Neither continues, or the one that only advances does so for too long.
         ([&[2, 3, 4], &[2, 1, 4], &[3, 1]], 12, [Repeats, Stretches]),
         ([&[3, 5], &[3, 1], &[5]], 5, [Stays, Advances]),
     ];

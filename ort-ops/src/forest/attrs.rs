@@ -1,4 +1,4 @@
-//! Attributes that come as a list or as a tensor.
+//! Attributes that are a list or a tensor.
 
 // collects are bounded: as long as the file's lists
 
@@ -9,7 +9,7 @@ use crate::floats;
 /// The floats of the attribute `name` or of the tensor `as_tensor`; empty if both are absent.
 ///
 /// # Errors
-/// If both are there, or they hold no floats.
+/// If both are present, or they are not floats.
 pub(super) fn floats(
     spec: &NodeSpec<'_>,
     name: &'static str,
@@ -20,16 +20,16 @@ pub(super) fn floats(
         (list, None) => Ok(list.iter().copied().map(f64::from).collect()),
         ([], Some(values)) => Ok(values),
         (_, Some(_)) => {
-            let found = format!("floats beside `{name}`");
+            let found = format!("floats in addition to `{name}`");
             Err(OpError::AttributeValue { name: as_tensor, found })
         }
     }
 }
 
-/// The floats of the tensor `name`, if it is there.
+/// The floats of the tensor `name`, if present.
 ///
 /// # Errors
-/// If it holds no floats.
+/// If it does not contain floats.
 pub(super) fn tensor(spec: &NodeSpec<'_>, name: &'static str) -> Result<Option<Vec<f64>>, OpError> {
     spec.tensor(name)?.map(|tensor| floats::read(tensor.view())).transpose()
 }
@@ -50,7 +50,7 @@ pub(crate) fn read_base(
     Err(OpError::AttributeValue { name: "base_values", found })
 }
 
-/// That two attributes that stand side by side are of one length.
+/// Checks that two parallel attributes have the same length.
 ///
 /// # Errors
 /// If they are not.
@@ -76,10 +76,10 @@ pub(super) fn ints<'a>(
     Ok(found)
 }
 
-/// For each node, whether a missing value passes its test; false where nothing is said.
+/// For each node, whether a missing value passes its test; false where it is not stated.
 ///
 /// # Errors
-/// If the attribute is of another type, or says more than there are nodes.
+/// If the attribute is of another type, or longer than the list of nodes.
 pub(super) fn missing_tracks(spec: &NodeSpec<'_>, n: usize) -> Result<Vec<bool>, OpError> {
     let name = "nodes_missing_value_tracks_true";
     let given = spec.ints(name)?.unwrap_or_default();

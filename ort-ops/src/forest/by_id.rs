@@ -10,7 +10,7 @@ use ort_graph::{NodeSpec, OpError};
 use super::attrs::{expect_len, floats, index, ints, missing_tracks};
 use super::{Branch, Child, Forest, Node, Parts, Test, Vote};
 
-/// What the attributes of the votes are called.
+/// The names of the attributes of the votes.
 #[derive(Debug)]
 pub(crate) struct Names {
     pub ids: &'static str,
@@ -29,10 +29,10 @@ struct Places {
 }
 
 impl Places {
-    /// Those of nodes that are here in any order.
+    /// The places of nodes in any order.
     ///
     /// # Errors
-    /// If a node is here twice.
+    /// If a node occurs twice.
     fn new(mut nodes: Vec<(i64, i64, Child)>) -> Result<Self, OpError> {
         // Most files have them in order.
         nodes.sort_by_key(|&(tree, node, _)| (tree, node));
@@ -54,7 +54,7 @@ impl Places {
     fn get(&self, tree: i64, node: i64) -> Option<Child> {
         let at = self.trees.binary_search_by_key(&tree, |(id, _)| *id).ok()?;
         let nodes = &self.nodes[self.trees[at].1.clone()];
-        // Ids of a tree are numbers in a row, as a rule.
+        // Ids of a tree are usually consecutive.
         let guess = node.checked_sub(nodes[0].1).and_then(|guess| usize::try_from(guess).ok());
         let found = guess.and_then(|guess| nodes.get(guess)).filter(|(_, id, _)| *id == node);
         let search = || Some(&nodes[nodes.binary_search_by_key(&node, |(_, id, _)| *id).ok()?]);
@@ -62,11 +62,11 @@ impl Places {
     }
 }
 
-/// The trees of the attributes. The root of a tree is its first node; a vote at a branch counts
-/// nothing, as in ONNX Runtime (some converters write them).
+/// The trees of the attributes. The root of a tree is its first node; votes at branches are ignored, as in ONNX
+/// Runtime (some converters write them).
 ///
 /// # Errors
-/// If attributes that stand side by side differ in length, or do not make trees.
+/// If parallel attributes differ in length, or do not form trees.
 pub(crate) fn read_by_id(
     spec: &NodeSpec<'_>,
     names: &Names,

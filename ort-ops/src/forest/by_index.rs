@@ -10,7 +10,7 @@ use super::{Branch, Child, Forest, Node, Parts, Test, Vote, in_range};
 /// The trees of the attributes.
 ///
 /// # Errors
-/// If attributes that stand side by side differ in length, or do not make trees.
+/// If parallel attributes differ in length, or do not form trees.
 pub(crate) fn read_by_index(spec: &NodeSpec<'_>) -> Result<Forest, OpError> {
     spec.ignore("nodes_hitrates");
     let n_targets = read_n_targets(spec)?;
@@ -28,7 +28,7 @@ pub(crate) fn read_by_index(spec: &NodeSpec<'_>) -> Result<Forest, OpError> {
     let root = |&root: &i64| {
         let at = index("tree_roots", root)? as usize;
         in_range("the roots of trees", at, branches.len())?;
-        // A tree that is a leaf is a branch with that leaf on both sides.
+        // A tree of one leaf is a branch with that leaf on both sides.
         match (branches[at].if_true, branches[at].if_false) {
             (a, b) if a == b && matches!(a.node(), Node::Leaf(_)) => Ok(a),
             _ => Child::to(Node::Branch(at)),
@@ -97,7 +97,7 @@ fn read_children(
     pairs.map(child).collect()
 }
 
-/// The sets in `membership_values`, with a NaN between them (and maybe one at the end).
+/// The sets in `membership_values`, separated by NaN (optionally with one at the end).
 fn read_sets(spec: &NodeSpec<'_>, n_sets: usize) -> Result<Vec<Vec<f64>>, OpError> {
     let values = tensor(spec, "membership_values")?.unwrap_or_default();
     let mut sets: Vec<Vec<f64>> = values
@@ -112,7 +112,7 @@ fn read_sets(spec: &NodeSpec<'_>, n_sets: usize) -> Result<Vec<Vec<f64>>, OpErro
     Ok(sets)
 }
 
-/// The floats of a tensor that must be there, as many as expected.
+/// The floats of a required tensor, as many as expected.
 fn required(spec: &NodeSpec<'_>, name: &'static str, n: usize) -> Result<Vec<f64>, OpError> {
     let values = tensor(spec, name)?.ok_or(OpError::MissingAttribute { name })?;
     expect_len(name, values.len(), n)?;

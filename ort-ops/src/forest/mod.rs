@@ -1,8 +1,8 @@
-//! Decision trees: one compact array of branches, checked once, walked without a look-up.
+//! Decision trees: one compact array of branches, checked once, walked without lookups.
 //!
 //! A sample goes from a root to a leaf, branch by branch; the leaf votes for targets. Branches may
-//! share their children (a chain of comparisons can lead to one place), but no path comes back to
-//! where it was: a forest is only made once that is proved, so that a walk ends.
+//! share their children (a chain of comparisons can lead to one place), but there are no cycles: a forest is only
+//! created after this check, so that every walk terminates.
 
 // collects are bounded: as long as the file's lists
 
@@ -18,7 +18,7 @@ pub(crate) use by_id::{Names, read_by_id};
 pub(crate) use by_index::read_by_index;
 pub use vote::{Aggregate, Tally};
 
-/// What a branch asks of its feature.
+/// The test of a branch on its feature.
 ///
 /// Source: ONNX ML operator set, `nodes_modes` of `TreeEnsemble-5`, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum Node {
 }
 
 impl Child {
-    /// The way to a node.
+    /// The reference to a node.
     ///
     /// # Errors
     /// If there are more nodes than a tree can have.
@@ -79,11 +79,11 @@ impl Child {
 pub struct Branch {
     /// What the feature is compared with.
     pub threshold: f64,
-    /// Which feature is looked at.
+    /// The feature that is tested.
     pub feature: u32,
     /// The comparison.
     pub test: Test,
-    /// Whether NaN, a missing value, passes whatever the test says.
+    /// Whether NaN, a missing value, always passes.
     pub is_nan_true: bool,
     /// Where to go if the feature passes.
     pub if_true: Child,
@@ -119,7 +119,7 @@ pub struct Forest {
 pub(crate) struct Parts {
     pub branches: Vec<Branch>,
     pub sets: Vec<Vec<f64>>,
-    /// Each with its leaf; those of a leaf count in this order.
+    /// Each with its leaf; those of a leaf are counted in this order.
     pub votes: Vec<(usize, Vote)>,
     pub n_leaves: usize,
     pub roots: Vec<Child>,
@@ -127,10 +127,10 @@ pub(crate) struct Parts {
 }
 
 impl Forest {
-    /// A forest whose every index leads somewhere and whose every path ends.
+    /// A forest with valid indices and without cycles.
     ///
     /// # Errors
-    /// If a child, set or target is not there, or a path comes back to where it was.
+    /// If a child, set or target does not exist, or there is a cycle.
     pub(crate) fn new(parts: Parts) -> Result<Self, OpError> {
         let Parts { branches, mut sets, mut votes, n_leaves, roots, n_targets } = parts;
         let children = branches.iter().flat_map(|branch| [branch.if_true, branch.if_false]);
@@ -186,12 +186,12 @@ impl Forest {
         &self.roots
     }
 
-    /// The inner nodes of all trees; none leads back to where a path came from.
+    /// The inner nodes of all trees, without cycles.
     pub fn branches(&self) -> &[Branch] {
         &self.branches
     }
 
-    /// The members of a set that a branch asks for, in ascending order and without NaN.
+    /// The members of a set that a branch tests for, in ascending order and without NaN.
     pub fn set(&self, set: u32) -> &[f64] {
         &self.sets[set as usize]
     }
@@ -206,7 +206,7 @@ impl Forest {
         &self.votes
     }
 
-    /// That samples have every feature that a branch looks at.
+    /// Checks that samples have every feature that a branch tests.
     ///
     /// # Errors
     /// If they have fewer.
@@ -242,7 +242,7 @@ impl Forest {
         &self.votes[self.first_votes[leaf]..self.first_votes[leaf + 1]]
     }
 
-    #[expect(clippy::float_cmp, reason = "equality is what the branch asks for")]
+    #[expect(clippy::float_cmp, reason = "the branch tests for equality")]
     fn passes(&self, branch: &Branch, x: f64) -> bool {
         match branch.test {
             Test::Leq => x <= branch.threshold,
@@ -261,7 +261,7 @@ impl Forest {
     }
 }
 
-/// That `at` is one of `len` positions.
+/// Checks that `at` is one of `len` positions.
 ///
 /// # Errors
 /// If it is not.
@@ -270,8 +270,8 @@ fn in_range(what: &'static str, at: usize, len: usize) -> Result<(), OpError> {
     if at < len { Ok(()) } else { Err(OpError::Index { what, index, len }) }
 }
 
-/// Whether a path of branches comes back to where it was. Depth first, without recursion: a branch
-/// is open while its descendants are looked at, and closed for good after that.
+/// Whether the branches have a cycle. Depth first, without recursion: a branch is open while its descendants are
+/// visited, and closed afterwards.
 fn has_cycle(branches: &[Branch]) -> bool {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {

@@ -1,4 +1,4 @@
-//! Small trees by hand, and trees that want to do harm.
+//! Small trees by hand, and malicious trees.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Number, Tensor};
@@ -136,13 +136,13 @@ fn scores_have_the_type_of_the_features() {
 fn hostile_trees_are_refused() {
     let leaves = [(0, 1.0)];
     let cases: [(&[Node], &[i64]); 8] = [
-        // A node that is its own child, two that are each other's, and one that is not there.
+        // A node that is its own child, two that are each other's, and one that does not exist.
         (&[(0, 0, 0.0, (0, 0), (0, 1))], &[0]),
         (&[(0, 0, 0.0, (1, 0), (0, 1)), (0, 0, 0.0, (0, 1), (0, 0))], &[0]),
         (&[(0, 0, 0.0, (1, 0), (0, 1))], &[0]),
         (&[(0, 0, 0.0, (0, 1), (1, 1))], &[0]),
         (&[(0, 0, 0.0, (-1, 1), (0, 1))], &[0]),
-        // Roots and features that are not there.
+        // Roots and features that do not exist.
         (&[(0, 0, 0.0, (0, 1), (0, 1))], &[1]),
         (&[(0, 0, 0.0, (0, 1), (0, 1))], &[-1]),
         (&[(-1, 0, 0.0, (0, 1), (0, 1))], &[0]),

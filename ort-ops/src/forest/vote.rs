@@ -1,4 +1,4 @@
-//! The votes of the trees, put together.
+//! The aggregation of the votes of trees.
 
 use ort_graph::{NodeSpec, OpError};
 use ort_tensor::{Number, filled};
@@ -57,25 +57,24 @@ fn wrong(found: impl ToString) -> OpError {
 /// The scores of one sample.
 #[derive(Debug)]
 pub struct Tally {
-    /// A score a target, zero where nobody voted.
+    /// One score per target, zero without votes.
     pub scores: Vec<f64>,
-    /// Whether anybody voted for a target.
+    /// Whether a target has votes.
     pub is_voted: Vec<bool>,
 }
 
 impl Tally {
-    /// Room for the scores of the targets of `forest`.
+    /// An allocation for the scores of the targets of `forest`.
     ///
     /// # Errors
-    /// If there is not as much memory.
+    /// If there is not enough memory.
     pub fn new(forest: &Forest) -> Result<Self, OpError> {
         let n = forest.n_targets();
         Ok(Self { scores: filled(0.0, n)?, is_voted: filled(false, n)? })
     }
 
-    /// Counts the votes for a sample, which has all features. Each step is rounded to `R`: the
-    /// label of a sample that is nearly on the border depends on it, and ONNX Runtime computes in
-    /// the type of the features.
+    /// Counts the votes for a sample, which has all features. Each step is rounded to `R`: the label of a sample
+    /// close to the border depends on it, and ONNX Runtime computes in the type of the features.
     pub(crate) fn count<R: Number>(&mut self, forest: &Forest, by: Aggregate, sample: &[f64]) {
         self.scores.fill(0.0);
         self.is_voted.fill(false);
@@ -92,7 +91,7 @@ impl Tally {
         }
     }
 
-    /// What is left when the votes of all trees are counted: an average is divided by their number.
+    /// Finishes after the votes of all trees are counted: an average is divided by their number.
     pub(crate) fn close<R: Number>(&mut self, by: Aggregate, n_trees: usize) {
         if by == Aggregate::Average {
             let n_trees = f64::from(u32::try_from(n_trees).unwrap_or(u32::MAX));
@@ -100,7 +99,7 @@ impl Tally {
         }
     }
 
-    /// Adds to each score a value of its own, if there are any.
+    /// Adds to each score its base value, if there are any.
     pub(crate) fn add<R: Number>(&mut self, base: &[f64]) {
         for (score, base) in self.scores.iter_mut().zip(base) {
             *score = round::<R>(*score + round::<R>(*base));
@@ -108,8 +107,7 @@ impl Tally {
     }
 }
 
-/// The value nearest to `x` of type `R`: sums and quotients of such values, rounded again, are
-/// what arithmetic in `R` gives.
+/// The value nearest to `x` of type `R`: sums and quotients of such values, rounded again, equal arithmetic in `R`.
 pub(crate) fn round<R: Number>(x: f64) -> f64 {
     R::from_f64(x).to_f64()
 }

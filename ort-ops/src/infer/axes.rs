@@ -30,9 +30,9 @@ pub fn float_along(inputs: &Facts<'_>, axis: i64) -> Result<Fact, OpError> {
 /// The axes counted from the front, in ascending order, each once.
 ///
 /// # Errors
-/// If one is not in `-rank..rank`, or stands twice.
+/// If one is not in `-rank..rank`, or occurs twice.
 pub fn normalize_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>, OpError> {
-    // One more than there are stands twice, or is none of them.
+    // A list longer than the rank has a repeated or invalid axis.
     let axes = &axes[..axes.len().min(rank.saturating_add(1))];
     // bounded: by the rank
     let mut normalized = Vec::with_capacity(axes.len());
@@ -41,7 +41,7 @@ pub fn normalize_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>, OpError> 
     }
     normalized.sort_unstable();
     match normalized.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(_) => Err(OpError::Unsupported { what: "an axis that stands twice" }),
+        Some(_) => Err(OpError::Unsupported { what: "a repeated axis" }),
         None => Ok(normalized),
     }
 }

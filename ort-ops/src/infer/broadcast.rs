@@ -1,4 +1,4 @@
-//! Multidirectional broadcasting on dimensions that may not be known.
+//! Multidirectional broadcasting of possibly unknown dimensions.
 
 // collects are bounded: by the rank
 
@@ -20,7 +20,7 @@ pub fn broadcast_dims(a: &[Dim], b: &[Dim]) -> Result<Dims, OpError> {
         (Dim::Known(1), y) => Some(y),
         (x, Dim::Known(1)) => Some(x),
         (Dim::Known(_), Dim::Known(_)) => None,
-        // What is not known is either 1 or the same.
+        // An unknown dimension is either 1 or the same.
         (Dim::Known(n), _) | (_, Dim::Known(n)) => Some(Dim::Known(n)),
         _ => Some(Dim::Unknown),
     };

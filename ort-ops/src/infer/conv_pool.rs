@@ -1,6 +1,6 @@
-//! Where the windows of a convolution or pool lie: one rule for all of them, axis by axis.
+//! The placement of the windows of convolutions and pools, axis by axis.
 //!
-//! Output element `o` of an axis sees, for each `k < kernel`, the input element
+//! Output element `o` of an axis reads, for each `k < kernel`, the input element
 //! `o·stride + k·dilation − pad_begin`, or padding where that is outside.
 
 // collects are bounded: by the rank
@@ -10,13 +10,13 @@ use ort_tensor::{Shape, n_elements};
 
 use crate::infer::Window;
 
-/// More positions in a window are refused: no input is that large, and a file could say anything.
+/// Larger windows are rejected: no input is that large, and a file could contain any number.
 const MAX_N_TAPS: usize = 1 << 28;
 
 /// How padding is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AutoPad {
-    /// As `pads` says.
+    /// By `pads`.
     #[default]
     NotSet,
     /// So that the output has `⌈input / stride⌉` elements; the odd one is added at the end.
@@ -27,14 +27,14 @@ pub enum AutoPad {
     Valid,
 }
 
-/// The attributes that convolutions and pools share; one value a spatial axis, where given.
+/// The attributes that convolutions and pools share; one value per spatial axis, where present.
 ///
 /// Source: ONNX operator set, Conv-22 and MaxPool-22.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WindowAttrs {
     /// How padding is chosen.
     pub auto_pad: AutoPad,
-    /// The size of the window; a convolution may leave it to its weights.
+    /// The size of the window; for a convolution, optional and equal to that of its weights.
     pub kernel: Option<Shape>,
     /// The steps between windows, 1 unless given.
     pub strides: Option<Shape>,
@@ -42,7 +42,7 @@ pub struct WindowAttrs {
     pub dilations: Option<Shape>,
     /// The padding before each axis, then after each, 0 unless given.
     pub pads: Option<Shape>,
-    /// Whether a window may hang over the end.
+    /// Whether a window may exceed the end.
     pub is_ceil: bool,
 }
 
@@ -86,7 +86,7 @@ impl WindowAttrs {
         Ok(window)
     }
 
-    /// The spatial dimensions of the output, as far as they follow.
+    /// The spatial dimensions of the output, as far as known.
     ///
     /// # Errors
     /// If an attribute is for another number of axes, or a window does not fit once.
@@ -114,7 +114,7 @@ impl WindowAttrs {
         weights.iter().enumerate().map(dim).collect()
     }
 
-    /// Whether the output has as many elements along `axis` as the input, however many.
+    /// Whether the output has as many elements along `axis` as the input, whatever their number.
     fn keeps_size(&self, window: &Window, axis: usize, kernel: &Dim) -> bool {
         let is_same = matches!(self.auto_pad, AutoPad::SameUpper | AutoPad::SameLower);
         let padding = match self.auto_pad {
@@ -125,7 +125,7 @@ impl WindowAttrs {
         window.strides[axis] == 1 && (is_same || is_balanced)
     }
 
-    /// A window with all that does not depend on the input; `pads` as given.
+    /// A window with everything that does not depend on the input; `pads` as stated.
     pub(crate) fn unplaced(&self, kernel: &[usize]) -> Result<Window, OpError> {
         let rank = kernel.len();
         // bounded: rank
@@ -183,7 +183,7 @@ impl WindowAttrs {
         let before_end = n.checked_add(begin).ok_or(OpError::TooLarge)?;
         let padded = before_end.checked_add(end).ok_or(OpError::TooLarge)?;
         let n_outputs = match padded.checked_sub(extent).and_then(|n| n.checked_sub(1)) {
-            // A window that does not fit into an input without elements has nothing to see.
+            // A window that does not fit into an empty input reads nothing.
             None if n == 0 => 0,
             None => {
                 let (left, right) = (vec![padded], vec![extent.saturating_add(1)]);
@@ -206,7 +206,7 @@ struct Placed {
     end: usize,
 }
 
-/// Sizes that stand for a window of which not all is known.
+/// Sizes of a window, with 1 for unknown ones.
 pub(crate) fn known_or_one(dims: &[Dim]) -> Shape {
     dims.iter().map(|dim| dim.known().unwrap_or(1)).collect()
 }
@@ -221,8 +221,7 @@ fn read_auto_pad(spec: &NodeSpec<'_>) -> Result<AutoPad, OpError> {
     }
 }
 
-/// An attribute of one value an axis (two for padding), each at least `least`; an empty one is as
-/// good as none.
+/// An attribute of one value per axis (two for padding), each at least `least`; an empty one counts as absent.
 pub(crate) fn read_axes(
     spec: &NodeSpec<'_>,
     name: &'static str,

@@ -4,7 +4,7 @@
 
 use ort_graph::{Dim, Facts, OpError};
 
-/// That the tensor at `index`, if it is there and its rank is known, can have these dimensions.
+/// Checks that the tensor at `index`, if present and its rank is known, can have these dimensions.
 ///
 /// # Errors
 /// If it has another rank, or a known dimension differs.

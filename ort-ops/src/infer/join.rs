@@ -2,7 +2,7 @@
 
 use ort_graph::{Fact, OpError};
 
-/// What holds of both: dimensions that differ are unknown, and so is a rank that does.
+/// What both have in common: dimensions that differ are unknown, and so is a rank that differs.
 ///
 /// # Errors
 /// If the kinds or the element types differ.

@@ -1,4 +1,4 @@
-//! From what is known of a tensor to facts, and back to shapes where everything is.
+//! Facts from what is known of a tensor, and shapes from facts that are fully known.
 
 // collects are bounded: by the rank, MAX_INTS and the operands
 
@@ -8,10 +8,10 @@ use ort_tensor::{
 };
 
 /// Up to this many elements the contents of an output are computed as soon as its inputs are
-/// constant: enough for shapes, axes and whatever is computed from them.
+/// constant: enough for shapes, axes and what is computed from them.
 const N_FOLDED: usize = 64;
 
-/// The dimensions of a tensor that is there.
+/// The dimensions of an actual tensor.
 pub fn known_dims(shape: &[usize]) -> Dims {
     shape.iter().map(|&n| Dim::Known(n)).collect()
 }
@@ -29,17 +29,18 @@ pub fn tensor_fact(dtype: DType, dims: Option<Dims>) -> Fact {
     dims.map_or_else(|| Fact::unranked(dtype), |dims| Fact::tensor(dtype, dims))
 }
 
-/// More dimensions than a tensor that is computed with has. A file may claim any number of them.
+/// More dimensions than any computed tensor has. A file may claim any number of them.
 pub(crate) const MAX_RANK: usize = 64;
 
-/// A tensor of this rank, of which no dimension is known; of unknown rank where it is absurd.
+/// A tensor of this rank, of which no dimension is known; of unknown rank if it exceeds
+/// [`MAX_RANK`].
 pub fn ranked_fact(dtype: DType, rank: Option<usize>) -> Fact {
     let rank = rank.filter(|&rank| rank <= MAX_RANK);
     // bounded: MAX_RANK
     tensor_fact(dtype, rank.map(|rank| Dims::from_elem(Dim::Unknown, rank)))
 }
 
-/// `Π dims`: known if all are, or if one is zero; a symbol if it stands among ones only.
+/// `Π dims`: known if all are, or if one is zero; a symbol if all others are 1.
 pub fn dims_product(dims: &[Dim]) -> Dim {
     if dims.contains(&Dim::Known(0)) {
         return Dim::Known(0);
@@ -54,7 +55,7 @@ pub fn dims_product(dims: &[Dim]) -> Dim {
 /// How many elements the vector at `index` has, if that is known.
 ///
 /// # Errors
-/// If it is no vector.
+/// If it is not a vector.
 pub fn vector_len(inputs: &Facts<'_>, index: usize) -> Result<Option<usize>, OpError> {
     match inputs.get(index).and_then(Fact::dims) {
         None => Ok(None),
@@ -74,7 +75,7 @@ pub fn int_values(x: TensorView<'_>) -> Result<Vec<i64>, TensorError> {
     collected(x.as_slice::<i64>()?.iter().copied())
 }
 
-/// That there are no more values in the input at `index` than a tensor may have axes.
+/// Checks that there are no more values in the input at `index` than a tensor may have axes.
 ///
 /// # Errors
 /// If there are.
@@ -83,7 +84,7 @@ pub(crate) fn expect_few(index: usize, values: &[i64]) -> Result<(), OpError> {
     if values.len() > Fact::MAX_INTS { Err(OpError::InputValue { index, what }) } else { Ok(()) }
 }
 
-/// Values of the input at `index` as sizes, one an axis.
+/// Values of the input at `index` as sizes, one per axis.
 ///
 /// # Errors
 /// If one is below zero, or there are more than a tensor may have axes.
@@ -94,7 +95,7 @@ pub(crate) fn sizes(index: usize, values: &[i64]) -> Result<Shape, OpError> {
 }
 
 /// The facts with their contents, if the inputs are constant and the outputs are small.
-/// An evaluation that fails says nothing here: it will fail again when the node runs.
+/// A failing evaluation is ignored here: it will fail again when the node runs.
 pub fn folded(op: &dyn Operator, inputs: &Facts<'_>, mut facts: Vec<Fact>) -> Vec<Fact> {
     let is_small = |fact: &Fact| {
         let shape = fact.shape();

@@ -1,4 +1,4 @@
-//! What maps are made of.
+//! The types of maps.
 
 use ort_graph::{Facts, OpError, Type};
 use ort_tensor::DType;
@@ -7,7 +7,7 @@ use ort_tensor::DType;
 /// accept.
 ///
 /// # Errors
-/// If the input is absent, no map, or one of other types.
+/// If the input is absent, not a map, or one of other types.
 pub fn map_types(
     inputs: &Facts<'_>,
     index: usize,

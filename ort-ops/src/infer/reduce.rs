@@ -12,17 +12,17 @@ use super::normalize_axes;
 pub enum Axes<'a> {
     /// All of them.
     All,
-    /// These, negative ones from the back, in any order, each once.
+    /// These, negative ones counted from the back, in any order, each once.
     These(&'a [i64]),
-    /// So many, or not even the number is known.
+    /// This many, or an unknown number.
     Unknown(Option<usize>),
 }
 
-/// The dimensions that are left: a reduced one is 1 if it is kept, else gone. `None` if not even
+/// The dimensions that are left: a reduced one is 1 if it is kept, else removed. `None` if not even
 /// their number is known.
 ///
 /// # Errors
-/// If an axis is out of range or stands twice, or there are more axes than dimensions.
+/// If an axis is out of range or occurs twice, or there are more axes than dimensions.
 pub fn reduced_dims(
     dims: &[Dim],
     axes: Axes<'_>,
@@ -32,7 +32,7 @@ pub fn reduced_dims(
         Axes::All => (0..dims.len()).collect(),
         Axes::These(axes) => normalize_axes(axes, dims.len())?,
         Axes::Unknown(_) if keeps_dims => {
-            // Each is reduced to 1 or stays: what is 1 is 1 in both cases.
+            // Each is reduced to 1 or kept, so a dimension of 1 is known.
             let either = |dim: &Dim| if *dim == Dim::Known(1) { dim.clone() } else { Dim::Unknown };
             return Ok(Some(dims.iter().map(either).collect()));
         }
@@ -40,7 +40,7 @@ pub fn reduced_dims(
         Axes::Unknown(Some(n)) => {
             let too_many = || OpError::InputRank {
                 index: 0,
-                expected: "at least one an axis",
+                expected: "at least one per axis",
                 found: dims.len(),
             };
             let left = dims.len().checked_sub(n).ok_or_else(too_many)?;
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_that_cannot_be_are_refused() {
+    fn impossible_axes_are_rejected() {
         let dims = [Dim::Unknown];
         for axes in [Axes::These(&[1]), Axes::These(&[0, -1]), Axes::Unknown(Some(2))] {
             assert!(reduced_dims(&dims, axes, false).is_err(), "{axes:?}");

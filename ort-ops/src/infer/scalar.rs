@@ -1,4 +1,4 @@
-//! Inputs that hold one integer.
+//! Inputs of one integer.
 
 use ort_graph::{Facts, OpError};
 use ort_tensor::{DType, Inputs};
@@ -6,7 +6,7 @@ use ort_tensor::{DType, Inputs};
 /// The only integer of the input at `index`, int32 or int64; `None` if it is absent.
 ///
 /// # Errors
-/// If the input is there, but is not one such integer.
+/// If the input is present, but is not one such integer.
 pub fn read_scalar(inputs: Inputs<'_>, index: usize) -> Result<Option<i64>, OpError> {
     let Some(view) = inputs.optional_tensor(index)? else { return Ok(None) };
     let found = match view.dtype() {

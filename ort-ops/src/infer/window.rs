@@ -1,11 +1,11 @@
-//! The windows of a convolution or pool, and which elements each of them sees.
+//! The windows of a convolution or pool, and which elements each of them covers.
 
 use std::ops::Range;
 
 use ort_graph::OpError;
 use ort_tensor::{Pace, Room, Shape, TensorError, n_elements};
 
-/// The windows over an input of known size. Every field has one value a spatial axis.
+/// The windows over an input of known size. Every field has one value per spatial axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The spatial shape of the input.
@@ -20,7 +20,7 @@ pub struct Window {
     pub dilations: Shape,
     /// The padding before the input.
     pub pads_begin: Shape,
-    /// The padding after the input; a window may hang over it if the output was rounded up.
+    /// The padding after the input; a window may exceed it if the output was rounded up.
     pub pads_end: Shape,
 }
 
@@ -47,8 +47,8 @@ impl Window {
         steps.checked_mul(self.dilations[axis]).ok_or(OpError::TooLarge)
     }
 
-    /// The windows, row-major, in runs short enough that a value for each tap of each window of
-    /// a run is little memory, unless a window alone has many taps.
+    /// The windows, row-major, in runs short enough that a value per tap and window of a run takes little memory,
+    /// unless a single window has many taps.
     pub fn runs(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         const N_TAPS_OF_A_RUN: usize = 1 << 16;
         let n = self.n_outputs();
@@ -56,11 +56,11 @@ impl Window {
         (0..n).step_by(len).map(move |start| start..(start + len).min(n))
     }
 
-    /// `offsets[tap, window]`: the row-major index of the input element that `tap` sees in each of
-    /// these windows, or [`PADDING`].
+    /// `offsets[tap, window]`: the row-major index of the input element at `tap` of each of these windows, or
+    /// [`PADDING`].
     ///
     /// # Errors
-    /// If there is no memory for them, or the run has ended.
+    /// If there is no memory for them, or the run was cancelled.
     pub fn offsets(&self, windows: Range<usize>) -> Result<Room<usize>, TensorError> {
         let (len, mut pace) = (windows.len(), Pace::new());
         let mut offsets = Room::filled(PADDING, self.n_taps().saturating_mul(len))?;
@@ -76,8 +76,7 @@ impl Window {
         Ok(offsets)
     }
 
-    /// The row-major index of the input element that the tap at `tap` sees in the window at
-    /// `position`; `None` for padding.
+    /// The row-major index of the input element at `tap` of the window at `position`; `None` for padding.
     pub fn offset(&self, position: &[usize], tap: &[usize]) -> Option<usize> {
         let mut offset = 0;
         for axis in 0..self.input.len() {
@@ -92,8 +91,7 @@ impl Window {
         Some(offset)
     }
 
-    /// How many taps of the window at `position` see the input or its padding, but nothing
-    /// behind it.
+    /// How many taps of the window at `position` are in the input or its padding, and not beyond.
     pub fn n_taps_within_padding(&self, position: &[usize]) -> usize {
         let inside = |axis: usize| {
             let end = self.input[axis] + self.pads_begin[axis] + self.pads_end[axis];
@@ -138,7 +136,7 @@ mod tests {
         let p = PADDING;
         assert_eq!(window.offsets(0..3).unwrap()[..], [p, 0, 1, 0, 1, 2, 1, 2, p]);
         assert_eq!(window.n_taps_within_padding(&[0]), 3);
-        // A window is as large as a node says.
+        // The size of a window comes from the node.
         let huge = Window { kernel: Shape::from_slice(&[1 << 40]), ..window };
         let limit = 1 << 20;
         let found = within(limit, limit, || huge.offsets(0..1).map(|_| ()));

@@ -1,4 +1,4 @@
-//! Activations with float attributes, a line each: `y[i] = f(x[i])`.
+//! Activations with float attributes, one line each: `y[i] = f(x[i])`.
 
 use std::sync::Arc;
 
@@ -129,7 +129,7 @@ activations! {
         |x| gamma * if x < 0.0 { alpha * x.exp_m1() } else { x };
     /// `x < −λ ? x + bias : x > λ ? x − bias : 0`; integers round toward zero.
     Shrink {
-        /// What is taken from the magnitude.
+        /// What is subtracted from the magnitude.
         bias = 0.0,
         /// `λ`
         lambd = 0.5
@@ -147,7 +147,7 @@ activations! {
     }: "", (1, 22), DType::is_float, float, |x| if x > alpha { x } else { 0.0 };
 }
 
-/// Without which parameters there is no function.
+/// The error of a missing required parameter.
 const fn missing(name: &'static str) -> OpError {
     OpError::MissingAttribute { name }
 }

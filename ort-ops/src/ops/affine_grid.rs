@@ -1,4 +1,4 @@
-//! AffineGrid: where each pixel of an image comes from: `grid[n, p] = theta[n] · (x(p), y(p), …, 1)`.
+//! AffineGrid: the source of each pixel of an image: `grid[n, p] = theta[n] · (x(p), y(p), …, 1)`.
 
 // collects are bounded: by the rank
 

@@ -1,6 +1,6 @@
 //! ArgMax and ArgMin: the index of the largest or smallest element along an axis.
 
-// collects are bounded: into room that was asked for
+// collects are bounded: into checked allocations
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub struct ArgMax {
     pub axis: i64,
     /// Whether the axis stays, as 1.
     pub keeps_dims: bool,
-    /// Whether the last of equal elements is meant; else the first.
+    /// Whether the last of equal elements is selected; else the first.
     pub selects_last: bool,
 }
 
@@ -94,7 +94,10 @@ impl Operator for ArgMax {
         let (axis, shape) = self.reduced(x.shape())?;
         let y = outputs[0].tensor(DType::I64, &shape)?.into_slice::<i64>()?;
         if x.is_empty() && !y.is_empty() {
-            return Err(OpError::InputValue { index: 0, what: "nothing has no largest element" });
+            return Err(OpError::InputValue {
+                index: 0,
+                what: "an empty axis has no largest element",
+            });
         }
         let lanes = Lanes::along(x.shape(), axis);
         with_dtype!(x.dtype(), number, T => self.search::<T>(lanes, x.as_slice()?, y)?,
@@ -115,7 +118,7 @@ fn search<T: Number>(
     };
     let (mut best, mut pace) = (with_room(lanes.inner)?, Pace::new());
     for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(lanes.inner)) {
-        // Lanes side by side: each row holds one element of every lane.
+        // Interleaved lanes: each row has one element of every lane.
         let (first, rows) = x.split_at(lanes.inner);
         best.clear();
         best.extend_from_slice(first);

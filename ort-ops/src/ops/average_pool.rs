@@ -17,14 +17,13 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: AveragePool::build,
 }];
 
-/// AveragePool: the mean of each window. `x`: `[N, C, D₁, …]`, float. The sum is divided by how
-/// many elements the window sees: with `counts_padding` the padding is among them, but nothing
-/// behind it. A window that sees nothing has the mean 0.
+/// AveragePool: the mean of each window. `x`: `[N, C, D₁, …]`, float. The sum is divided by the number of elements in
+/// the window: with `counts_padding` that includes the padding, but nothing beyond. An empty window has the mean 0.
 ///
 /// Source: ONNX operator set, AveragePool-22.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AveragePool {
-    /// Where the windows lie.
+    /// The placement of the windows.
     pub window: WindowAttrs,
     /// Whether padding counts as elements.
     pub counts_padding: bool,
@@ -55,7 +54,7 @@ impl AveragePool {
         let y = output.tensor(T::DTYPE, &pool.shape)?.into_slice::<T>()?;
         pool.for_each(|seen| {
             let plane = &x[seen.plane * pool.n_plane..];
-            // Not `sum`, which is −0 of nothing.
+            // Not `sum`, which gives −0 for no elements.
             let sum = seen.taps.iter().fold(0.0, |sum, &at| sum + plane[at].to_f64());
             let count = if self.counts_padding {
                 pool.window.n_taps_within_padding(&unravel(seen.window, &pool.window.output))

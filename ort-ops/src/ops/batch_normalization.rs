@@ -20,7 +20,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// BatchNormalization of `x: [N, C, D…]` (or `[N]`, where C is 1) with `scale`, `b`, `mean` and
-/// `variance: [C]`, all floats, not necessarily of one type. When training, mean and variance are
+/// `variance: [C]`, all floats, possibly of different types. In training, mean and variance are
 /// those of the batch, and the outputs after `y` are their running averages and themselves.
 ///
 /// Source: ONNX operator set, BatchNormalization-15, and 1 to 14.
@@ -28,10 +28,10 @@ pub const DEFS: &[OpDef] = &[OpDef {
 pub struct BatchNormalization {
     /// What is added to the variance.
     pub epsilon: f32,
-    /// How much of the running averages stays.
+    /// The weight of the old running averages.
     pub momentum: f32,
-    /// Whether mean and variance are those of the batch. Before version 7 that is what `is_test`
-    /// denies; then, up to version 13, what more than one output asks for.
+    /// Whether mean and variance are those of the batch. Before version 7 the negation of `is_test`; then, up to
+    /// version 13, implied by more than one output.
     pub is_training: bool,
     /// Whether a channel has one mean; else (before version 9) each of its elements has its own.
     pub is_spatial: bool,
@@ -122,7 +122,7 @@ impl Operator for BatchNormalization {
     }
 
     fn flops(&self, _inputs: &Facts<'_>, outputs: &[Fact]) -> u64 {
-        // A factor and a summand: what else there is, there is once a channel.
+        // A factor and a summand per element; everything else is per channel.
         element_flops(2, outputs.first())
     }
 }

@@ -1,4 +1,4 @@
-//! Functions of two operands without attributes, a line each: `y = f(a, b)`, broadcast.
+//! Functions of two operands without attributes, one line each: `y = f(a, b)`, broadcast.
 
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ pub(crate) fn infer(inputs: &Facts<'_>, allowed: fn(DType) -> bool) -> Result<Ve
     Ok(vec![broadcast_facts(inputs, dtype)?])
 }
 
-/// That no integer of input 1 is zero.
+/// Checks that no integer of input 1 is zero.
 ///
 /// # Errors
 /// If one is, or there is no such input.

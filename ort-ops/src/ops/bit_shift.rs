@@ -20,7 +20,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// BitShift: `y = a · 2^b` or `⌊a / 2^b⌋`, without the bits that leave the type; broadcast, one
-/// integer type. A negative `b` shifts everything out, as one of at least the width does: 0, or
+/// integer type. A negative `b`, or one of at least the width, shifts everything out: 0, or
 /// −1 for a negative `a` to the right. Can run in place of either operand.
 ///
 /// Source: ONNX operator set, BitShift-28.

@@ -1,4 +1,4 @@
-//! CausalConvWithState: a convolution of each channel with what came before, part by part.
+//! CausalConvWithState: a causal convolution of each channel, for sequences in parts.
 
 // collects are bounded: by the rank
 
@@ -31,18 +31,18 @@ pub const DEFS: &[OpDef] = &[
     },
 ];
 
-/// CausalConvWithState: `y[c, t] = f(b[c] + Σ w[c, j] · x[c, t − (k − 1 − j)·dilation])`, where the
-/// state stands before `x`.
+/// CausalConvWithState: `y[c, t] = f(b[c] + Σ w[c, j] · x[c, t − (k − 1 − j)·dilation])`, where the state precedes
+/// `x`.
 ///
 /// Inputs: `x: [B, C, L]`, or `[B, L, …]` with the channels last; `w: [C, 1, k]`; `b: [C]` or none;
 /// the state `[B, C, P]` (or `[B, P, …]`), `P = (k − 1)·dilation`, or none, which is zeros. Outputs:
-/// `y`, and the state after `x`: the last P of what was seen. With a window states have a first
-/// dimension of that length, as those of LinearAttention have. [`Extension`] has the rest.
+/// `y`, and the state after `x`: the last P steps. With a window, states have a first dimension of that length, as in
+/// LinearAttention. [`Extension`] has the rest.
 ///
 /// Source: ONNX operator set, CausalConvWithState-27, which has neither dilation, channels that come
-/// last, a window nor an extension; com.microsoft, CausalConvWithState-1 (ONNX Runtime 1.32, whose CPU
-/// provider has neither window, extension nor more than one spatial dimension; nor do we have the
-/// latter, of which its documentation does not say how the others are padded).
+/// last, a window nor an extension; com.microsoft, CausalConvWithState-1 (ONNX Runtime 1.32, whose CPU provider has
+/// neither window, extension nor more than one spatial dimension; we lack the last as well, since the padding of the
+/// others is undocumented).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CausalConv {
     /// The distance of taps.
@@ -53,7 +53,7 @@ pub struct CausalConv {
     pub channels_last: bool,
     /// How many states there are, if they have a dimension for it.
     pub state_window: Option<usize>,
-    /// What only inputs of rank 3 without a window of states have.
+    /// Options of inputs of rank 3 without a window of states.
     pub extension: Extension,
 }
 
@@ -75,7 +75,7 @@ pub struct Extension {
 struct Shapes {
     y: Shape,
     state: Shape,
-    /// The steps of a state, and those of them that the first tap of the first step is ahead of.
+    /// The steps of a state, and how many of them precede the first tap of the first step.
     past: usize,
     reach: usize,
 }
@@ -270,7 +270,7 @@ impl Operator for CausalConv {
                 updates[update.at(b, c, t)] = x;
             }
             for slot in 0..window {
-                // The last state is that after everything; one without a step is zeros.
+                // The last state is the one after all steps; one before the first step is zeros.
                 let Some(end) = (len + slot + 1).checked_sub(window) else { continue };
                 if end == 0 && slot + 1 < window {
                     continue;
@@ -387,7 +387,7 @@ mod tests {
         assert!(capacity(9).run_optional(&inputs[..2]).is_err());
         let found = capacity(5).run_optional(&inputs[..2]).unwrap();
         let expected = tensor(&[1, 5, 2], &[1_f32, 10., 2., 20., 3., 30., 0., 0., 0., 0.]);
-        assert_eq!(found[2].as_tensor(), Ok(&expected), "what there is no step for is zeros");
+        assert_eq!(found[2].as_tensor(), Ok(&expected), "states before the first step are zeros");
         assert!(case(&part[..1]).run_optional(&inputs[..2]).is_err(), "beyond the last channel");
         assert!(case(&part).attr("state_window", Attr::Int(1)).run_optional(&inputs[..2]).is_err());
         assert!(

@@ -22,16 +22,16 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: CenterCropPad::build,
 }];
 
-/// CenterCropPad: `y` has length `m` along each axis that is named, `m` being its entry in input 1.
-/// Of an axis of `n > m`, the `m` from `⌊(n − m)/2⌋` on remain; one of `n < m` stands behind
-/// `⌊(m − n)/2⌋` zeros (false, empty strings), and before the others.
+/// CenterCropPad: `y` has length `m` along each listed axis, `m` being its entry in input 1. Of an axis of `n > m`,
+/// the `m` entries from `⌊(n − m)/2⌋` on remain; one of `n < m` is preceded by `⌊(m − n)/2⌋` zeros (false, empty
+/// strings), and followed by the others.
 ///
-/// `x`: any type and rank; the lengths: int32 or int64, one an axis.
+/// `x`: any type and rank; the lengths: int32 or int64, one per axis.
 ///
 /// Source: ONNX operator set, CenterCropPad-18.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CenterCropPad {
-    /// The axes that the lengths are of, negative from the back; without them, all.
+    /// The axes of the lengths, negative from the back; all if absent.
     pub axes: Option<Vec<i64>>,
 }
 
@@ -52,7 +52,7 @@ impl CenterCropPad {
             }
         };
         if lengths.is_some_and(|lengths| lengths.len() != axes.len()) {
-            return Err(OpError::InputValue { index: 1, what: "takes one length an axis" });
+            return Err(OpError::InputValue { index: 1, what: "takes one length per axis" });
         }
         let mut dims = Dims::from(x);
         for (i, axis) in axes.into_iter().enumerate() {
@@ -77,7 +77,7 @@ impl Operator for CenterCropPad {
         };
         let fact = match (inputs.fact(0)?.dims(), lengths) {
             (Some(x), lengths) => Fact::tensor(dtype, self.dims(x, lengths.as_deref())?),
-            // The lengths of all axes say everything.
+            // The lengths of all axes determine the shape.
             (None, Some(lengths)) if self.axes.is_none() => Fact::tensor(dtype, lengths),
             (None, _) => ranked_fact(dtype, None),
         };

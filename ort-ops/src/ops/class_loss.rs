@@ -1,4 +1,4 @@
-//! NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: how unlikely the right classes were held.
+//! NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: losses of classifiers.
 
 // collects are bounded: by the rank
 
@@ -30,30 +30,30 @@ pub const DEFS: &[OpDef] = &[
     },
 ];
 
-/// `loss[n, d…] = −x[n, c, d…] · weight[c]` with the class `c = target[n, d…]`, and 0 where that is
-/// the one to ignore; then the sum of these, or their mean: the sum over that of the weights that
-/// count. SoftmaxCrossEntropyLoss takes the logarithm of the softmax of `x` along the classes
-/// first, and has it as a second output.
+/// `loss[n, d…] = −x[n, c, d…] · weight[c]` with the class `c = target[n, d…]`, and 0 for the ignored class; then the
+/// sum of these, or their mean: the sum divided by the sum of the weights of samples not ignored.
+/// SoftmaxCrossEntropyLoss takes the logarithm of the softmax of `x` along the classes first, and returns it as a
+/// second output.
 ///
-/// `x: [N, C, D…]`, floats; `target: [N, D…]`, int32 or int64; `weight: [C]`, or none, which is
-/// ones. The mean of nothing is NaN.
+/// `x: [N, C, D…]`, floats; `target: [N, D…]`, int32 or int64; `weight: [C]`, or absent, which means ones. The mean
+/// without samples is NaN.
 ///
-/// Source: ONNX operator set, NegativeLogLikelihoodLoss-22, SoftmaxCrossEntropyLoss-13. There the
-/// class of an ignored sample may be any integer, as here.
+/// Source: ONNX operator set, NegativeLogLikelihoodLoss-22, SoftmaxCrossEntropyLoss-13. The class of an ignored
+/// sample may be any integer there, as here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassLoss {
-    /// Whether `x` are scores, and not the logarithms of probabilities yet.
+    /// Whether `x` are scores, and not yet logarithms of probabilities.
     pub is_softmax: bool,
     /// The class whose samples do not count.
     pub ignore_index: Option<i64>,
-    /// What becomes of the losses.
+    /// The reduction of the losses.
     pub reduction: Reduction,
 }
 
-/// What becomes of the losses of all samples.
+/// The reduction of the losses of all samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// They are the result.
+    /// None: the losses are the result.
     None,
     /// Their sum.
     Sum,
@@ -87,7 +87,7 @@ impl ClassLoss {
         Ok(of_x.iter().zip(target).map(|(a, b)| a.unify(b)).collect())
     }
 
-    /// The loss of each sample and the weight that it counts with.
+    /// The loss and the weight of each sample.
     fn losses(
         self,
         log_probabilities: &[f64],

@@ -1,4 +1,4 @@
-//! Clip: values held between two bounds.
+//! Clip: values limited to a range.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// inputs 1 and 2, each one element of the type of `x`; before, they are attributes. NaN gives NaN.
 /// Can run in place of `x`.
 ///
-/// Source: ONNX operator set, Clip-13. An absent bound of version 11 on is none, as in the
-/// function that defines it, where ONNX Runtime takes the largest finite value.
+/// Source: ONNX operator set, Clip-13. From version 11 on an absent bound is infinite, as in the defining function;
+/// ONNX Runtime takes the largest finite value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Clip {
     /// Bounds known beforehand.
@@ -91,7 +91,7 @@ impl Operator for Clip {
     }
 }
 
-/// The element of input `index`, if it is there; more or less than one is an error.
+/// The element of input `index`, if present; more or less than one is an error.
 fn only_element<T: Element>(index: usize, inputs: Inputs<'_>) -> Result<Option<T>, OpError> {
     let Some(tensor) = inputs.optional_tensor(index)? else { return Ok(None) };
     match tensor.as_slice::<T>()? {

@@ -1,4 +1,5 @@
-//! Col2Im: adds up the blocks that a convolution would see: `y[n, c, p·stride + k·dilation − pad] += x[n, (c, k), p]`.
+//! Col2Im: adds up the blocks that a convolution would read: `y[n, c, p·stride + k·dilation − pad] += x[n, (c, k),
+//! p]`.
 
 // collects are bounded: by the rank
 
@@ -24,14 +25,13 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// Col2Im: `x`: `[N, C·Π block, L]`, numbers, complex or bool; `image_shape` and `block_shape`: int64,
-/// one element a spatial axis; `y`: `[N, C, image…]`. `L` is the number of blocks in the padded
-/// image; what falls into the padding is dropped. Integers wrap; a sum of booleans is whether one
-/// of them is true.
+/// one element per spatial axis; `y`: `[N, C, image…]`. `L` is the number of blocks in the padded
+/// image; elements in the padding are dropped. Integers wrap; a sum of booleans is their disjunction.
 ///
-/// Source: ONNX operator set, Col2Im-18, which allows strings, too: they have no sum.
+/// Source: ONNX operator set, Col2Im-18, which also allows strings, which have no sum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Col2Im {
-    /// Where the blocks lie.
+    /// The placement of the blocks.
     pub window: WindowAttrs,
 }
 
@@ -92,7 +92,7 @@ impl Col2Im {
 
 /// An element that can be added up.
 trait Addend: Element {
-    /// What it is added up in.
+    /// The type of sums.
     type Sum: Copy + Default;
 
     /// `sum + self`.

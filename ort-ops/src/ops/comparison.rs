@@ -1,4 +1,4 @@
-//! Comparisons of two operands, a line each: `y = a ? b`, broadcast.
+//! Comparisons of two operands, one line each: `y = a ? b`, broadcast.
 
 use std::sync::Arc;
 

@@ -20,8 +20,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// Compress: the entries `i` of `axis` for which `condition[i]` (input 1) is true; without an axis
-/// those of the flattened tensor. A condition may be shorter than the axis, and then drops the
-/// rest; what it says beyond the axis is ignored.
+/// those of the flattened tensor. A condition may be shorter than the axis, and then drops the rest; entries beyond
+/// the axis are ignored.
 ///
 /// Source: ONNX operator set, Compress-28.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Compress {
     }
 }
 
-/// The entries that are chosen of `n`.
+/// The chosen entries of `n`.
 fn chosen(condition: TensorView<'_>, n: usize) -> Result<Vec<usize>, OpError> {
     let flags = condition.as_slice::<Bool>()?;
     Ok(collected(flags.iter().take(n).enumerate().filter(|(_, flag)| flag.get()).map(|(i, _)| i))?)

@@ -20,7 +20,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: Concat::build,
 }];
 
-/// Concat: the inputs one after the other along `axis`; their other dimensions are equal.
+/// Concat: the inputs concatenated along `axis`; their other dimensions are equal.
 ///
 /// Source: ONNX operator set, Concat-13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl Operator for Concat {
     }
 }
 
-/// What is known of two tensors that may differ along `axis`.
+/// The common dimensions of two tensors that may differ along `axis`.
 fn unify_but(axis: usize, a: &[Dim], b: &[Dim]) -> Result<Dims, OpError> {
     let pair = |(i, (a, b)): (usize, (&Dim, &Dim))| {
         if i == axis { Some(Dim::Unknown) } else { a.unify(b) }
@@ -102,7 +102,7 @@ fn unify_but(axis: usize, a: &[Dim], b: &[Dim]) -> Result<Dims, OpError> {
     })
 }
 
-/// Writes the tensors one after the other along `axis`.
+/// Writes the tensors, concatenated along `axis`.
 ///
 /// # Errors
 /// If there is none, or types or other dimensions differ.
@@ -118,7 +118,7 @@ pub(crate) fn join(
     write(parts, axis, 0, y)
 }
 
-/// Writes the tensors behind the first one, in its memory if that has room.
+/// Appends the tensors to the first one, in its memory if that has room.
 fn append(
     first: Tensor,
     parts: &[TensorView<'_>],
@@ -136,7 +136,7 @@ fn append(
     Ok(output.set(joined.into())?)
 }
 
-/// How long tensors are together along `axis`; their other dimensions are those of `shape`.
+/// The total length of tensors along `axis`; their other dimensions are those of `shape`.
 fn length(shape: &[usize], parts: &[TensorView<'_>], axis: usize) -> Result<usize, OpError> {
     let mut length = 0_usize;
     for part in parts {
@@ -151,7 +151,7 @@ fn length(shape: &[usize], parts: &[TensorView<'_>], axis: usize) -> Result<usiz
     Ok(length)
 }
 
-/// Writes the tensors one after the other along `axis`, from `start` on.
+/// Writes the tensors, concatenated along `axis`, from `start` on.
 fn write(
     parts: &[TensorView<'_>],
     axis: usize,

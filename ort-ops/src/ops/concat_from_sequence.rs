@@ -1,4 +1,4 @@
-//! ConcatFromSequence: the tensors of a sequence, one after the other or stacked.
+//! ConcatFromSequence: the tensors of a sequence, concatenated or stacked.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: ConcatFromSequence::build,
 }];
 
-/// ConcatFromSequence: the tensors of input 0 one after the other along `axis`, or along a new
-/// axis there. An empty sequence is an error.
+/// ConcatFromSequence: the tensors of input 0 concatenated along `axis`, or stacked along a new axis there. An empty
+/// sequence is an error.
 ///
 /// Source: ONNX operator set, ConcatFromSequence-11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Constant: a tensor that the node itself holds.
+//! Constant: a tensor stored in the node.
 
 use std::sync::Arc;
 
@@ -42,7 +42,9 @@ impl Constant {
         match (found.next(), found.next()) {
             (Some(value), None) => Ok(Arc::new(Self { value })),
             (None, _) => Err(OpError::MissingAttribute { name: "value" }),
-            (Some(_), Some(_)) => Err(OpError::Unsupported { what: "a constant of two values" }),
+            (Some(_), Some(_)) => {
+                Err(OpError::Unsupported { what: "a constant with several values" })
+            }
         }
     }
 }
@@ -88,6 +90,6 @@ mod tests {
         let none = Case::new("Constant", 13);
         assert_eq!(none.tensor(&[]).unwrap_err(), "attribute `value` is missing");
         let two = none.attr("value_int", Attr::Int(1)).attr("value_float", Attr::Float(1.0));
-        assert_eq!(two.tensor(&[]).unwrap_err(), "a constant of two values is not supported");
+        assert_eq!(two.tensor(&[]).unwrap_err(), "a constant with several values is not supported");
     }
 }

@@ -1,4 +1,4 @@
-//! ConstantOfShape: one value, as often as a shape says.
+//! ConstantOfShape: a tensor filled with one value.
 
 use std::sync::Arc;
 

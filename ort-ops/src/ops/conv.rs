@@ -1,6 +1,6 @@
 //! Conv: `y[n, m, p] = b[m] + Σ w[m, c, k]·x[n, c, p·stride + k·dilation − pad]`.
 
-// collects are bounded: by the rank, or into room that was asked for
+// collects are bounded: by the rank, or into checked allocations
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,17 +31,17 @@ pub const DEFS: &[OpDef] = &[
 ];
 
 /// Conv: `y = activation(Σ w·x + b + z)`. `x`: `[N, C, D₁, …]`, `w`: `[M, C/group, K₁, …]`, `b`:
-/// absent or `[M]`, `z` (FusedConv): absent or of the shape of `y`; all of one float type. Output
-/// channel `m` sees the input channels of its group. Padding is 0.
+/// absent or `[M]`, `z` (FusedConv): absent or of the shape of `y`; all of one float type. Output channel `m` reads
+/// the input channels of its group. Padding is 0.
 ///
 /// Source: ONNX operator set, Conv-22; com.microsoft, FusedConv-1 (ONNX Runtime 1.31).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conv {
-    /// Where the windows lie.
+    /// The placement of the windows.
     pub window: WindowAttrs,
     /// The number of groups, at least 1.
     pub group: usize,
-    /// The function at the end.
+    /// The activation.
     pub activation: Activation,
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn conv_fact(
     Ok(Fact::tensor(dtype, dims))
 }
 
-/// That the input at `index`, if it is there, has one element a channel.
+/// Checks that the input at `index`, if present, has one element per channel.
 pub(crate) fn expect_channels(
     inputs: &Facts<'_>,
     index: usize,
@@ -226,7 +226,7 @@ impl ConvGeometry {
             .collect()
     }
 
-    /// One value an output channel, 0 unless given.
+    /// One value per output channel, 0 by default.
     pub(crate) fn channel_values<T: Accumulate>(
         &self,
         values: Option<TensorView<'_>>,

@@ -9,7 +9,7 @@ use crate::accumulate::Accumulate;
 use crate::infer::WindowAttrs;
 use crate::integer::convolve;
 use crate::ops::conv::{ConvGeometry, conv_fact, conv_flops, read_group};
-use crate::quantized::{Along, Code, centered, expect_zero_point, per_channel};
+use crate::quantized::{Along, QuantizedElement, centered, expect_zero_point, per_channel};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -21,12 +21,12 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// ConvInteger: as Conv, on int8 or uint8 operands, wrapping in int32. The zero point of `x` is one
-/// value, that of `w` one value or one an output channel; 0 if absent. Padding is the zero point.
+/// value, that of `w` one value or one per output channel; 0 if absent. Padding is the zero point.
 ///
 /// Source: ONNX operator set, ConvInteger-10.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvInteger {
-    /// Where the windows lie.
+    /// The placement of the windows.
     pub window: WindowAttrs,
     /// The number of groups, at least 1.
     pub group: usize,

@@ -1,6 +1,6 @@
 //! ConvTranspose: `y[n, m, p·stride + k·dilation − pad] += w[c, m, k]·x[n, c, p]`, plus `b[m]`.
 
-// collects are bounded: by the rank, or into room that was asked for
+// collects are bounded: by the rank, or into checked allocations
 
 use std::sync::Arc;
 
@@ -23,8 +23,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// ConvTranspose: the gradient of a convolution by its input. `x`: `[N, C, D₁, …]`, `w`:
-/// `[C, M/group, K₁, …]`, `b`: absent or `[M]`; all of one float type. What falls into the padding
-/// is dropped.
+/// `[C, M/group, K₁, …]`, `b`: absent or `[M]`; all of one float type. Elements in the padding are dropped.
 ///
 /// An axis has `(n − 1)·stride + (kernel − 1)·dilation + 1 + output_padding − pads` elements, or
 /// `output_shape`, or `n·stride` with SAME padding; in the latter two cases the padding follows,
@@ -33,7 +32,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Source: ONNX operator set, ConvTranspose-22.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvTranspose {
-    /// Where the windows lie, over the output.
+    /// The placement of the windows, over the output.
     pub window: WindowAttrs,
     /// The number of groups, at least 1.
     pub group: usize,
@@ -49,7 +48,7 @@ impl ConvTranspose {
         Ok(Arc::new(Self { output_shape, ..Self::with_dynamic_pads(spec)? }))
     }
 
-    /// The same without pads, which are an input then, and without a shape of the output.
+    /// The same without pads, which are an input in that case, and without an output shape.
     pub(crate) fn with_dynamic_pads(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
         Ok(Self {
             window: WindowAttrs::read(spec)?,
@@ -323,7 +322,7 @@ mod tests {
         for (i, (case, expected)) in cases.iter().enumerate() {
             let y = case.tensor(&[x.clone(), w.clone()]).unwrap();
             if i == 2 {
-                // Taps two apart interleave.
+                // Taps with a distance of two interleave.
                 assert_eq!(y.as_slice::<f32>().unwrap(), *expected);
             } else {
                 assert_eq!(y, tensor(&[1, 1, expected.len()], expected), "case {i}");

@@ -19,15 +19,15 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: Crop::build,
 }];
 
-/// Crop: `y[n, c, h, w] = x[n, c, top + h, left + w]`, of the size that is given, or up to the
-/// borders at right and bottom; borders that meet leave nothing. Any float type.
+/// Crop: `y[n, c, h, w] = x[n, c, top + h, left + w]`, of the given size, or up to the borders at right and bottom;
+/// overlapping borders leave nothing. Any float type.
 ///
-/// Source: ONNX operator set, Crop-1, an experiment that ended with version 10.
+/// Source: ONNX operator set, Crop-1, an experimental operator, removed in version 10.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crop {
     /// What is left out at the left, top, right and bottom.
     pub border: [usize; 4],
-    /// Height and width of the result; with them the right and the bottom border mean nothing.
+    /// Height and width of the result; with them the right and the bottom border are ignored.
     pub size: Option<[usize; 2]>,
 }
 
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn mismatched_operands_are_rejected() {
         for (border, scale) in [
             (&[1, 1, 0, 0][..], Some(&[3, 2][..])),
             (&[1, 1, 0, 0], Some(&[i64::MAX, 2])),

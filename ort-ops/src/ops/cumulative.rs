@@ -1,4 +1,4 @@
-//! CumSum and CumProd: sums and products of all elements up to each.
+//! CumSum and CumProd: running sums and products.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub const DEFS: &[OpDef] = &[
 pub struct Cumulative {
     /// What is accumulated.
     pub fold: Fold,
-    /// Whether only `j < k` count.
+    /// Whether only `j < k` are accumulated.
     pub exclusive: bool,
     /// Whether the axis is walked from its end.
     pub reverse: bool,

@@ -1,4 +1,4 @@
-//! DeformConv: a convolution whose every tap is moved by an offset of its own.
+//! DeformConv: a convolution in which each tap is moved by its own offset.
 
 // collects are bounded: by the rank, and two taps an axis
 
@@ -22,7 +22,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// DeformConv: `y[n, m, p] = b[m] + Σ w[m, c, k] · mask[n, k, p] · x[n, c, place]`, where `place` is
-/// `p·stride + k·dilation − pad + offset[n, k, p]`, between elements linearly weighted, outside 0.
+/// `p·stride + k·dilation − pad + offset[n, k, p]`, linearly interpolated, 0 outside.
 ///
 /// `x`: `[N, C, D₁, …, Dᵣ]`, `w`: `[M, C/group, K₁, …]`, `offset`: `[N, offset_group·Π K·r, P₁, …]`,
 /// `b`: absent or `[M]`, `mask`: absent (1) or `[N, offset_group·Π K, P₁, …]`; all of one float type.
@@ -30,11 +30,11 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Source: ONNX operator set, DeformConv-22.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeformConv {
-    /// Where the windows lie before they are moved.
+    /// The placement of the windows before they are moved.
     pub window: WindowAttrs,
     /// The number of groups, at least 1.
     pub group: usize,
-    /// The number of groups of channels that are moved alike, at least 1.
+    /// The number of groups of channels with common offsets, at least 1.
     pub offset_group: usize,
 }
 
@@ -115,7 +115,7 @@ impl DeformConv {
         Ok(())
     }
 
-    /// The shape of a parameter with so many values a tap.
+    /// The shape of a parameter with `per_tap` values per tap.
     fn parameter_shape(&self, geometry: &ConvGeometry, per_tap: usize) -> Shape {
         let window = &geometry.window;
         let n = self.offset_group.saturating_mul(window.n_taps()).saturating_mul(per_tap);
@@ -123,7 +123,7 @@ impl DeformConv {
     }
 }
 
-/// Where the taps of moved windows are.
+/// The taps of moved windows.
 struct Moved<'a> {
     window: &'a Window,
     offset: &'a [f64],

@@ -108,7 +108,7 @@ impl Operator for DepthToSpace {
         let x = inputs.tensor(0)?;
         let shape = known_shape(&self.dims(&known_dims(x.shape()))?)?;
         let b = self.block_size;
-        // The deep tensor has the small planes, whichever it is.
+        // The tensor with more channels has the smaller planes.
         let deep = if self.is_reverse { &shape[..] } else { x.shape() };
         let (n, c, h, w) = (deep[0], deep[1] / (b * b), deep[2], deep[3]);
         // Both tensors, walked as [n, c, h, i, w, j].

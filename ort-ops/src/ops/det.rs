@@ -57,8 +57,8 @@ impl Operator for Det {
     }
 }
 
-/// Turns the matrix into a triangular one; the product of its diagonal is the determinant, but for
-/// the sign that each exchange of rows flips.
+/// Makes the matrix triangular; the product of its diagonal is the determinant, except for the sign, which each row
+/// exchange flips.
 fn determinant(a: &mut [f64], n: usize, pace: &mut Pace) -> Result<f64, TensorError> {
     let mut det = 1.0;
     for k in 0..n {

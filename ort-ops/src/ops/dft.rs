@@ -21,21 +21,20 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: Dft::build,
 }];
 
-/// DFT of `x: […, 1 or 2]`, whose last dimension holds a number or real and imaginary part. The
-/// signal is cut, or filled with zeros, to `dft_length` (input 1, optional). Computed in f64 and
-/// rounded once.
+/// DFT of `x: […, 1 or 2]`, whose last dimension holds a number or real and imaginary part. The signal is truncated,
+/// or padded with zeros, to `dft_length` (input 1, optional). Computed in f64 and rounded once.
 ///
 /// One-sided, a real signal gives the first `N/2 + 1` values; inverse and one-sided, such values
-/// give a real signal, of `2 · (n − 1)` elements if no length is given.
+/// give a real signal, of `2 · (n − 1)` elements by default.
 ///
 /// Source: ONNX operator set, DFT-20 and DFT-17.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dft {
     /// The axis where it is an attribute (before version 20); else it is input 2, by default −2.
     pub axis: Option<i64>,
-    /// Whether signals are made of frequencies, and divided by N.
+    /// Whether the transform is the inverse, divided by N.
     pub is_inverse: bool,
-    /// Whether only the first half of the frequencies is there.
+    /// Whether only the first half of the frequencies is present.
     pub is_onesided: bool,
 }
 
@@ -57,7 +56,7 @@ impl Dft {
         if normalized + 1 < rank { Ok(normalized) } else { Err(OpError::Axis { axis, rank }) }
     }
 
-    /// N for a signal of `n` elements, if none is given.
+    /// The default N for a signal of `n` elements.
     pub const fn default_len(&self, n: usize) -> usize {
         if self.is_inverse && self.is_onesided { n.saturating_sub(1).saturating_mul(2) } else { n }
     }
@@ -167,7 +166,7 @@ impl Operator for Dft {
 }
 
 impl Dft {
-    /// How many parts an element of `x` must have, if only one number will do.
+    /// How many parts an element of `x` must have, if only one number is valid.
     const fn needs_parts(&self) -> Option<usize> {
         match (self.is_onesided, self.is_inverse) {
             (true, false) => Some(1),
@@ -177,7 +176,7 @@ impl Dft {
     }
 }
 
-/// That the last dimension is 1 or 2, and what is needed.
+/// Checks that the last dimension is 1 or 2, and equals `needed`.
 pub(crate) fn check_parts(found: Dim, needed: Option<usize>) -> Result<(), OpError> {
     match found.known() {
         Some(parts) if !matches!(parts, 1 | 2) || needed.is_some_and(|needed| needed != parts) => {
@@ -207,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_signal_becomes_frequencies_and_comes_back() {
-        // Powers of i need no rounding: all results are exact but for the angles'.
+        // Powers of i need no rounding: all results are exact except for the angles.
         let x = tensor(&[1, 4, 1], &[1_f32, 2.0, 3.0, 4.0]);
         let y = [10_f32, 0.0, -2.0, 2.0, -2.0, 0.0, -2.0, -2.0];
         let full = case(0, 0).tensor(std::slice::from_ref(&x)).unwrap();
@@ -220,7 +219,7 @@ mod tests {
         assert_eq!((back.shape(), &rounded(&back)[..]), (&[1, 4, 1][..], &[1., 2., 3., 4.][..]));
     }
 
-    /// Without what the roundings of the angles leave, which is below 10⁻⁶.
+    /// Rounded, since the angles' roundings leave errors below 10⁻⁶.
     fn rounded(x: &Tensor) -> Vec<f32> {
         x.as_slice::<f32>().unwrap().iter().map(|x| (x * 1e6).round() / 1e6).collect()
     }
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn half_floats_pass_and_what_does_not_fit_is_refused() {
+    fn half_floats_are_accepted_and_mismatches_rejected() {
         let x = tensor(&[2, 1], &[f16::ONE; 2]);
         let y = [2.0, 0.0, 0.0, 0.0].map(f16::from_f32);
         assert_eq!(case(0, 0).tensor(&[x]), Ok(tensor(&[2, 2], &y)));

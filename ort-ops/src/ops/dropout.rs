@@ -1,4 +1,4 @@
-//! Dropout: the identity, unless the model is being trained.
+//! Dropout: the identity, except in training.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Dropout: `y = x`, and every element of the optional `mask` is true. In training `mask` is
 /// random, false with probability `ratio`, and `y = mask ? x / (1 − ratio) : 0`.
 ///
-/// `mask` is a boolean from version 10 on; before, it has the type of `x`. With a `seed` every run
-/// draws the same mask; ONNX Runtime draws another each time.
+/// `mask` is a boolean from version 10 on; before, it has the type of `x`. With a `seed` every run draws the same
+/// mask; ONNX Runtime draws a new one each time.
 ///
 /// Source: ONNX operator set, Dropout-22.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +31,7 @@ pub struct Dropout {
     pub mode: Mode,
     /// The seed of the mask, if it is fixed.
     pub seed: Option<i64>,
-    /// The ratio if no input says it.
+    /// The ratio if there is no input for it.
     pub ratio: f32,
     /// Whether the mask is boolean.
     pub is_mask_bool: bool,
@@ -83,7 +83,7 @@ impl Dropout {
             Some(x) => to_f64s(x)?.first().copied().unwrap_or(0.5),
             None => f64::from(self.ratio),
         };
-        let what = "the ratio is not from 0 up to, but without, 1";
+        let what = "the ratio is not in [0, 1)";
         if (0.0..1.0).contains(&ratio) {
             Ok(ratio)
         } else {
@@ -91,7 +91,7 @@ impl Dropout {
         }
     }
 
-    /// Which of `n` elements stay.
+    /// Which of `n` elements are kept.
     fn mask(&self, n: usize, ratio: f64) -> Result<Vec<bool>, TensorError> {
         if ratio == 0.0 {
             return filled(true, n);
@@ -208,7 +208,7 @@ float!(f16, bf16, f32, f64);
 fn to_f64s(x: TensorView<'_>) -> Result<Vec<f64>, OpError> {
     with_dtype!(x.dtype(), [f32, f64, f16, bf16, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz],
         T => Ok(collected(x.as_slice::<T>()?.iter().map(|x| x.widened()))?),
-        else => Err(OpError::Unsupported { what: "an element type that is no float" }))
+        else => Err(OpError::Unsupported { what: "an element type that is not a float" }))
 }
 
 /// Writes floats of the type and shape of `x`.
@@ -220,7 +220,7 @@ fn write(
     let y = output.tensor(x.dtype(), x.shape())?;
     with_dtype!(x.dtype(), [f32, f64, f16, bf16, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz],
         T => y.into_slice::<T>()?.iter_mut().zip(values).for_each(|(y, x)| *y = T::narrowed(x)),
-        else => return Err(OpError::Unsupported { what: "an element type that is no float" }));
+        else => return Err(OpError::Unsupported { what: "an element type that is not a float" }));
     Ok(())
 }
 

@@ -26,12 +26,11 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Inputs: `input_ids: [B, S]` int32, `segment_ids: [B, S]` or none, the tables `word`, `position`
 /// and `segment` (or none) `[…, H]`, `gamma` and `beta: [H]`, `mask: [B, S]` int32 or none, and
 /// `position_ids: [B or 1, S]` or none, which means 0, 1, …. Outputs: `y: [B, S, H]`, how many ones
-/// each row of the mask has (`[B]` int32, zeros without a mask), and `sum`. Ids below zero count from
-/// the back of their table, as those of Gather do.
+/// each row of the mask has (`[B]` int32, zeros without a mask), and `sum`. Negative ids count from the back of their
+/// table, as in Gather.
 ///
-/// Source: com.microsoft, EmbedLayerNormalization-1 (ONNX Runtime 1.31), which refuses ids below
-/// zero. Without a mask index (`mask_index_type` 0) and three outputs, ONNX Runtime makes the index
-/// all the same; so do we.
+/// Source: com.microsoft, EmbedLayerNormalization-1 (ONNX Runtime 1.31), which rejects negative ids. ONNX Runtime
+/// computes the mask index even with `mask_index_type` 0 and three outputs; so do we.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EmbedLayerNormalization {
     /// What is added to the variance.

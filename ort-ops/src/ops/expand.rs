@@ -1,4 +1,4 @@
-//! Expand: a tensor stretched to a shape.
+//! Expand: a tensor broadcast to a shape.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: Expand::build,
 }];
 
-/// Expand: the input broadcast with the shape in input 1. Either may stretch the other, so the
-/// output can be larger than that shape.
+/// Expand: the input broadcast with the shape in input 1. Either may broadcast the other, so the output can be larger
+/// than that shape.
 ///
 /// Source: ONNX operator set, Expand-13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Expand {
     /// The shape of the result for an `x` of a shape and the values of input 1.
     ///
     /// # Errors
-    /// If the two do not fit, or input 1 is no vector of sizes.
+    /// If the two do not fit, or input 1 is not a vector of sizes.
     pub fn shape(x: &[usize], shape: TensorView<'_>) -> Result<Shape, OpError> {
         known_shape(&Self::dims(&known_dims(x), &int_values(shape)?)?)
     }

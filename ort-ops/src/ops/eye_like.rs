@@ -22,7 +22,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Source: ONNX operator set, EyeLike-22.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EyeLike {
-    /// The type of the result, if the attribute says it.
+    /// The type of the result, if the attribute is present.
     pub dtype: Option<DType>,
     /// The diagonal: 0 the main one, positive above.
     pub k: i64,

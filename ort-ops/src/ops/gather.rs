@@ -1,4 +1,4 @@
-//! Gather: entries of an axis, picked by indices.
+//! Gather: entries of an axis, selected by indices.
 
 // collects are bounded: by the rank
 
@@ -47,14 +47,14 @@ pub fn normalize_index(what: &'static str, index: i64, len: usize) -> Result<usi
         Ok(at) => Some(at).filter(|&at| at < len),
         Err(_) => usize::try_from(index.unsigned_abs()).ok().and_then(|back| len.checked_sub(back)),
     };
-    // Made only where it is needed: an error has a destructor.
+    // Created lazily: an error has a destructor.
     at.ok_or_else(|| OpError::Index { what, index, len })
 }
 
 /// The indices counted from the front.
 ///
 /// # Errors
-/// If they are no integers, or one is not in `−len..len`.
+/// If they are not integers, or one is not in `−len..len`.
 pub(crate) fn normalize_indices(
     indices: TensorView<'_>,
     len: usize,
@@ -90,7 +90,7 @@ impl Operator for Gather {
 /// `y[o, i, :] = x[o, indices[i], :]`, where `x` is `[_, n, run]`.
 ///
 /// # Errors
-/// If the run has ended.
+/// If the run was cancelled.
 pub(crate) fn gather<T: Clone>(
     x: &[T],
     n: usize,

@@ -36,15 +36,15 @@ impl GatherElements {
     }
 }
 
-/// Elements whose positions are computed at once: what a first-level cache holds.
+/// Elements whose positions are computed at once, which fit the L1 cache.
 const BLOCK: usize = 1 << 10;
 
-/// Calls `each(first, positions)` for blocks of `indices`, in order: the positions in a tensor of shape
-/// `x` that elements `first..` of the indices along `axis` lead to.
+/// Calls `each(first, positions)` for blocks of `indices`, in order: the positions in a tensor of shape `x` that
+/// indices `first..` along `axis` select.
 ///
 /// # Errors
 /// If an axis of `indices` other than `axis` is longer than that of `x`, the ranks differ, or an index
-/// is out of range; what comes before its block has been called with.
+/// is out of range; `each` was called with the blocks before.
 pub(crate) fn index_positions(
     x: &[usize],
     indices: TensorView<'_>,
@@ -102,7 +102,7 @@ impl Lines<'_> {
     }
 }
 
-/// What [`index_positions`] can tell from dimensions that may not be known.
+/// What [`index_positions`] can check of possibly unknown dimensions.
 pub(crate) fn check_indices(x: &[Dim], indices: &[Dim], axis: i64) -> Result<(), OpError> {
     let axis = normalize_axis(axis, x.len())?;
     let too_long = |(i, (n, dim)): (usize, (&Dim, &Dim))| {

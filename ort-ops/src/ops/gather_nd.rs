@@ -1,4 +1,4 @@
-//! GatherND: slices of a tensor, picked by tuples of indices.
+//! GatherND: slices of a tensor, selected by tuples of indices.
 
 // collects are bounded: by the rank
 
@@ -70,7 +70,7 @@ impl GatherNd {
     }
 }
 
-/// Where each tuple of indices leads: tuples of the last dimension of `indices`, into the
+/// The offset of each tuple of indices: tuples of the last dimension of `indices`, into the
 /// dimensions `x[batch_dims..]`, one group of tuples for each batch.
 ///
 /// # Errors

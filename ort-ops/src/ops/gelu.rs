@@ -1,4 +1,4 @@
-//! Gelu: `x` times the share of a normal distribution below it; exact or by tanh, with or without
+//! Gelu: `x` times the normal distribution function at `x`; exact or by tanh, with or without
 //! a bias.
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};

@@ -30,8 +30,8 @@ pub const DEFS: &[OpDef] = &[
 ];
 
 /// Gemm: `y = activation(alpha·a'·b' + beta·c)`. `a`: `[m, k]`, or `[k, m]` if `is_a_transposed`;
-/// `b`: `[k, n]`, or `[n, k]`; `c`: absent, or stretches to `[m, n]`. Any number type; integers
-/// wrap, and are cut off towards zero where `alpha` or `beta` is not 1. With `beta` 0, `c` is not
+/// `b`: `[k, n]`, or `[n, k]`; `c`: absent, or broadcasts to `[m, n]`. Any number type; integers
+/// wrap, and are truncated where `alpha` or `beta` is not 1. With `beta` 0, `c` is not
 /// read.
 ///
 /// Source: ONNX operator set, Gemm-13; com.microsoft, FusedGemm-1 (ONNX Runtime 1.31).
@@ -45,14 +45,14 @@ pub struct Gemm {
     pub is_a_transposed: bool,
     /// `b` is stored transposed.
     pub is_b_transposed: bool,
-    /// The function at the end.
+    /// The activation.
     pub activation: Activation,
 }
 
 impl Gemm {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
         if spec.since_version < 7 {
-            // Whether `c` is stretched follows from its shape.
+            // Broadcasting of `c` follows from its shape.
             spec.ignore("broadcast");
         }
         Ok(Arc::new(Self::with_activation(spec, Activation::None)?))
@@ -158,7 +158,7 @@ impl Operator for Gemm {
     }
 }
 
-/// The dimensions of the matrix at `index`, transposed back; both unknown if the rank is.
+/// The dimensions of the logical matrix at `index`; both unknown if the rank is.
 pub(crate) fn matrix_dims(
     inputs: &Facts<'_>,
     index: usize,
@@ -172,7 +172,7 @@ pub(crate) fn matrix_dims(
     }
 }
 
-/// Rows and columns of the matrix at `index`, transposed back.
+/// Rows and columns of the logical matrix at `index`.
 pub(crate) fn matrix_shape(
     index: usize,
     x: TensorView<'_>,
@@ -184,7 +184,7 @@ pub(crate) fn matrix_shape(
     }
 }
 
-/// The matrix in row-major order, transposed back.
+/// The logical matrix in row-major order.
 fn widened<T: Accumulate>(x: TensorView<'_>, is_transposed: bool) -> Result<Vec<T::Sum>, OpError> {
     let source = x.as_slice::<T>()?;
     if !is_transposed {

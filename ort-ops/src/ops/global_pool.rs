@@ -1,4 +1,5 @@
-//! GlobalAveragePool, GlobalMaxPool and GlobalLpPool: one value a plane, `y[n, c] = f(x[n, c, …])`.
+//! GlobalAveragePool, GlobalMaxPool and GlobalLpPool: one value per plane, `y[n, c] = f(x[n, c,
+//! …])`.
 
 use std::sync::Arc;
 
@@ -38,11 +39,11 @@ pub const DEFS: &[OpDef] = &[
 /// Source: ONNX operator set, GlobalAveragePool-22, GlobalMaxPool-22 and GlobalLpPool-22.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GlobalPool {
-    /// The mean; NaN of nothing.
+    /// The mean; NaN for an empty plane.
     Average,
-    /// The largest element, NaN if there is one; −∞ of nothing.
+    /// The largest element, NaN if there is one; −∞ for an empty plane.
     Max,
-    /// `(Σ |x|ᵖ)^(1/p)`; 0 of nothing.
+    /// `(Σ |x|ᵖ)^(1/p)`; 0 for an empty plane.
     Lp {
         /// The exponent, greater than 0.
         p: f64,

@@ -31,24 +31,24 @@ pub const DEFS: &[OpDef] = &[
 /// GridSample: `x`: `[N, C, D₁, …, Dᵣ]`; `grid`: `[N, P₁, …, Pᵣ, r]`, float, positions from −1 to 1,
 /// the innermost axis first; `y`: `[N, C, P₁, …, Pᵣ]`. Nearest (half to even) takes any type, linear
 /// and cubic (`a = −¾`) any number type; integers round half to even. Positions are computed in
-/// float32 unless the grid is double, so that ties fall as in ONNX Runtime. With border padding, a
-/// place outside moves to the border first, except for cubic, as in ONNX Runtime.
+/// float32 unless the grid is double, so that ties fall as in ONNX Runtime. With border padding, positions outside
+/// are first clamped to the border, except for cubic, as in ONNX Runtime.
 ///
 /// Source: ONNX operator set, GridSample-22; com.microsoft, GridSample-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GridSample {
-    /// How a value comes from its neighbours.
+    /// The interpolation.
     pub mode: GridMode,
-    /// What lies outside.
+    /// The values outside.
     pub padding: GridPadding,
     /// Whether −1 and 1 are the centres of the outermost pixels, and not their edges.
     pub aligns_corners: bool,
 }
 
-/// How a value comes from its neighbours.
+/// The interpolation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GridMode {
-    /// It is the nearest.
+    /// The nearest element.
     Nearest,
     /// From two along each axis.
     Linear,
@@ -56,7 +56,7 @@ pub enum GridMode {
     Cubic,
 }
 
-/// What lies outside.
+/// The values outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GridPadding {
     /// Zeros.
@@ -90,7 +90,7 @@ impl GridSample {
         Ok(Arc::new(Self { mode, padding, aligns_corners }))
     }
 
-    /// The place of a normalized position on an axis of `n` elements.
+    /// The unnormalized position on an axis of `n` elements.
     fn place(self, position: f64, n: usize, is_double: bool) -> f64 {
         let place = if is_double {
             let n = n as f64;
@@ -112,7 +112,7 @@ impl GridSample {
         match self.padding {
             _ if place >= least && place <= greatest => place,
             GridPadding::Zeros => place,
-            // Of the four elements each moves to the border by itself.
+            // Each of the four elements is clamped separately.
             GridPadding::Border if self.mode == GridMode::Cubic => place,
             GridPadding::Border => place.clamp(0.0, (n - 1) as f64),
             GridPadding::Reflection => reflect(place, least, greatest),
@@ -123,7 +123,7 @@ impl GridSample {
         if self.aligns_corners { (0.0, (n - 1) as f64) } else { (-0.5, n as f64 - 0.5) }
     }
 
-    /// The element at a whole place, which may be outside.
+    /// The element at an integral position, which may be outside.
     fn element(self, place: f64, n: usize) -> Option<usize> {
         let (least, greatest) = self.border(n);
         let is_outside = place < 0.0 || place > (n - 1) as f64;
@@ -135,7 +135,7 @@ impl GridSample {
         Some(usize::try_from(u64::from_f64(place)).unwrap_or(usize::MAX).min(n - 1))
     }
 
-    /// The elements of an axis that `place` is made of, with their weights.
+    /// The elements of an axis that `place` is interpolated from, with their weights.
     fn taps(self, place: f64, n: usize) -> impl Iterator<Item = (usize, f64)> {
         let base = if self.mode == GridMode::Nearest { place } else { place.floor() };
         let ratio = place - base;
@@ -150,7 +150,7 @@ impl GridSample {
         })
     }
 
-    /// The elements of an axis of `n` that a normalized position is made of, with their weights.
+    /// The elements of an axis of `n` that a normalized position is interpolated from, with their weights.
     pub fn axis_taps(
         self,
         position: f64,
@@ -160,7 +160,7 @@ impl GridSample {
         self.taps(self.place(position, n, is_double), n)
     }
 
-    /// The elements of a plane that each point of the grid is made of, for one image.
+    /// The elements of a plane that each point of the grid is interpolated from, for one image.
     fn point_taps(
         self,
         point: &[f64],
@@ -179,7 +179,7 @@ impl GridSample {
     }
 }
 
-/// `place`, mirrored at both ends until it lies between them.
+/// `place`, mirrored at both ends until it is between them.
 fn reflect(place: f64, least: f64, greatest: f64) -> f64 {
     let range = greatest - least;
     if range <= 0.0 {
@@ -252,7 +252,7 @@ impl Operator for GridSample {
             taps.push(of_point);
         }
         let (n_points, n_channels) = (taps.len() / shape[0], shape[1]);
-        // Which taps and which plane an element of the output is made of.
+        // The taps and the plane of an element of the output.
         let source =
             |i: usize| (i / n_points, &taps[i / n_points / n_channels * n_points + i % n_points]);
         if self.mode == GridMode::Nearest {

@@ -38,7 +38,7 @@ pub struct GroupNormalization {
     pub n_groups: Option<usize>,
     /// What is added to the variance.
     pub epsilon: f32,
-    /// Whether `scale` and `b` hold a value for each group; else for each channel.
+    /// Whether `scale` and `b` have a value for each group; else for each channel.
     pub is_scaled_by_group: bool,
 }
 
@@ -48,7 +48,7 @@ impl GroupNormalization {
         let found = spec.int(NAME)?.ok_or(OpError::MissingAttribute { name: NAME })?;
         let n_groups = usize::try_from(found).ok().filter(|&n| n > 0);
         let wrong = || OpError::AttributeValue { name: NAME, found: found.to_string() };
-        // The precision of the first stage: ours is never less.
+        // The precision of the first stage: ours is never lower.
         spec.ignore("stash_type");
         Ok(Arc::new(Self {
             n_groups: Some(n_groups.ok_or_else(wrong)?),

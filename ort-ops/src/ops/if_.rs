@@ -1,4 +1,4 @@
-//! If: runs one of two subgraphs. The plan runs it; here is only what its outputs are.
+//! If: runs one of two subgraphs. The plan runs it; this file only infers its outputs.
 
 // collects are bounded: by the body's outputs
 
@@ -13,8 +13,7 @@ use crate::infer::join_facts;
 pub const DEFS: &[OpDef] =
     &[OpDef { domain: "", name: "If", versions: (1, 25), types: DType::is_any, build: If::build }];
 
-/// If: `y = cond ? then_branch() : else_branch()`. The branches take no inputs but what they
-/// capture.
+/// If: `y = cond ? then_branch() : else_branch()`. The branches have no inputs except what they capture.
 ///
 /// Source: ONNX operator set, If-25.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! ImageScaler: images in another range.
+//! ImageScaler: scaled and shifted images.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// ImageScaler: `y[n, c, h, w] = scale · x[n, c, h, w] + bias[c]`, floats, computed in double
 /// precision and rounded once.
 ///
-/// Source: ONNX operator set, ImageScaler-1, an experiment that ended with version 10.
+/// Source: ONNX operator set, ImageScaler-1, an experimental operator, removed in version 10.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImageScaler {
     /// The factor.

@@ -121,7 +121,7 @@ impl LayerNormalization {
     }
 }
 
-/// What standardizing has found, for each row.
+/// The statistics of each row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rows {
     pub(crate) mean: Vec<f64>,
@@ -129,11 +129,11 @@ pub(crate) struct Rows {
     pub(crate) inv_std: Vec<f64>,
 }
 
-/// Writes a statistic of each row to the output at `index`, if it is there and wanted; rows of no
-/// elements are not seen, but have the statistic `of_nothing`.
+/// Writes a statistic of each row to the output at `index`, if it is present and used; empty rows have the statistic
+/// `of_nothing`.
 ///
 /// # Errors
-/// If something else was planned, or `dtype` is no float.
+/// If something else was planned, or `dtype` is not a float.
 pub(crate) fn write_statistic(
     outputs: &mut [Output<'_>],
     index: usize,
@@ -144,7 +144,7 @@ pub(crate) fn write_statistic(
     let Some(output) = outputs.get_mut(index).filter(|output| output.is_wanted()) else {
         return Ok(());
     };
-    // Memory for all of them, before another copy is made.
+    // Memory for all of them, before another copy is allocated.
     let n_rows = output.tensor(dtype, shape)?.view().len();
     let nothing = n_rows.saturating_sub(values.len());
     let values = values.iter().copied().chain(std::iter::repeat_n(of_nothing, nothing));
@@ -152,11 +152,10 @@ pub(crate) fn write_statistic(
     floats::write(outputs, index, dtype, shape, &values)
 }
 
-/// `x ← (x − mean) / √(variance + epsilon)` for each row of `len` elements; without centering the
-/// mean counts as 0.
+/// `x ← (x − mean) / √(variance + epsilon)` for each row of `len` elements; without centering the mean is taken as 0.
 ///
 /// # Errors
-/// If the run has ended.
+/// If the run was cancelled.
 pub(crate) fn standardize_rows(
     x: &mut [f64],
     len: usize,
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_rows_have_no_mean_and_what_does_not_broadcast_is_refused() {
+    fn empty_rows_have_no_mean_and_shapes_must_broadcast() {
         let zeros = |shape| Tensor::zeros(ort_tensor::DType::F32, shape).unwrap();
         let case = case("LayerNormalization", 17).outputs(2);
         let found = case.run(&[zeros(&[2, 0]), zeros(&[0])]).unwrap();

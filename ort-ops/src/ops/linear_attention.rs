@@ -1,4 +1,4 @@
-//! LinearAttention: attention as a recurrence, whose state is one matrix a head.
+//! LinearAttention: attention as a recurrence, whose state is one matrix per head.
 
 // collects are bounded: by the rank
 
@@ -33,9 +33,8 @@ pub const DEFS: &[OpDef] = &[
 ///
 /// Inputs: `q: [B, T, Hq·D]`, `k: [B, T, Hkv·D]`, `v: [B, T, Hkv·E]`, the state `[B, Hkv, D, E]` or
 /// none, which is zeros; the decay `[B, T, Hkv·D]` or `[B, T, Hkv]`; `beta: [B, T, Hkv]` or
-/// `[B, T, 1]`. Outputs: `y: [B, T, max(Hq, Hkv)·E]`, and the state after the last step. With a
-/// window states have a first dimension of that length: the last of it is that state, each other the
-/// one a step before the next, or zeros before the first step.
+/// `[B, T, 1]`. Outputs: `y: [B, T, max(Hq, Hkv)·E]`, and the state after the last step. With a window, states have a
+/// first dimension of that length: the states after the last steps, or zeros before the first step.
 ///
 /// Source: ONNX operator set, LinearAttention-27, in which Hkv divides Hq and there is no window;
 /// com.microsoft, LinearAttention-1 (ONNX Runtime 1.31, whose CPU provider has no window).
@@ -45,11 +44,11 @@ pub struct LinearAttention {
     pub q_num_heads: usize,
     /// Hkv.
     pub kv_num_heads: usize,
-    /// What `y` is multiplied with; `1/√D` if it is 0.
+    /// The factor of `y`; `1/√D` if it is 0.
     pub scale: f32,
     /// Whether the state decays.
     pub is_gated: bool,
-    /// Whether only what the state does not say already is added.
+    /// Whether only the difference to the state's prediction is added.
     pub is_delta: bool,
     /// How many states there are, if they have a dimension for it.
     pub state_window: Option<usize>,
@@ -64,7 +63,7 @@ struct Sizes {
     v_size: usize,
 }
 
-/// What a step of a head changes its state with.
+/// The operands of a step of a head.
 struct Step<'a> {
     k: &'a [f64],
     v: &'a [f64],
@@ -88,7 +87,7 @@ impl LinearAttention {
         Ok(Arc::new(Self { state_window, ..Self::read(spec)? }))
     }
 
-    /// What both domains have: all but the window.
+    /// The attributes of both domains: all except the window.
     fn read(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
         let wrong = |name, found: i64| OpError::AttributeValue { name, found: found.to_string() };
         let count = |name| {
@@ -108,7 +107,7 @@ impl LinearAttention {
             "gated_delta" => (true, true),
             other => return Err(OpError::AttributeValue { name, found: other.into() }),
         };
-        // How a long sequence is cut does not change the result.
+        // The chunking of a long sequence does not change the result.
         spec.ignore("chunk_size");
         let scale = spec.float("scale")?.unwrap_or(0.0);
         let state_window = None;
@@ -143,7 +142,7 @@ impl LinearAttention {
         self.state_window.into_iter().chain(own).collect()
     }
 
-    /// The factors at `index` for each step, one or several a head, and how many for each step.
+    /// The factors at `index` for each step, one or several per head, and how many per step.
     fn factors(
         inputs: Inputs<'_>,
         index: usize,

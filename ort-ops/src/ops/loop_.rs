@@ -1,4 +1,4 @@
-//! Loop: runs a subgraph again and again. The plan runs it; here is only what its outputs are.
+//! Loop: runs a subgraph repeatedly. The plan runs it; this file only infers its outputs.
 
 // collects are bounded: by the body's outputs
 
@@ -39,7 +39,7 @@ impl Loop {
     }
 }
 
-/// That a body takes so many inputs and has at least so many outputs.
+/// Checks that a body has `n_inputs` inputs and at least `n_outputs` outputs.
 pub(crate) fn check_body(body: &Graph, n_inputs: usize, n_outputs: usize) -> Result<(), OpError> {
     let found = (body.inputs().len(), body.outputs().len());
     if found.0 == n_inputs && found.1 >= n_outputs {

@@ -50,7 +50,7 @@ impl Operator for LpNormalization {
         let y = outputs[0].tensor(x.dtype(), x.shape())?;
         let f = if self.is_l1 { l1 } else { l2 };
         with_dtype!(x.dtype(), float, T => lanes.map::<T>(x.as_slice()?, y.into_slice()?, f)?,
-            else => return Err(OpError::Unsupported { what: "a norm of no floats" }));
+            else => return Err(OpError::Unsupported { what: "a norm of other types than floats" }));
         Ok(())
     }
 }

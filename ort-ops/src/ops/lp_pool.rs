@@ -22,7 +22,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Source: ONNX operator set, LpPool-22.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LpPool {
-    /// Where the windows lie.
+    /// The placement of the windows.
     pub window: WindowAttrs,
     /// The exponent, greater than 0.
     pub p: f64,
@@ -72,7 +72,7 @@ impl Operator for LpPool {
     }
 }
 
-/// The attribute `p`: a float in the first version, an integer since the second; 2 unless given.
+/// The attribute `p`: a float in the first version, an integer since the second; 2 by default.
 pub(crate) fn read_exponent(spec: &NodeSpec<'_>) -> Result<f64, OpError> {
     let p = match spec.since_version {
         ..2 => spec.float("p")?.map_or(2.0, f64::from),
@@ -81,7 +81,7 @@ pub(crate) fn read_exponent(spec: &NodeSpec<'_>) -> Result<f64, OpError> {
     if p > 0.0 { Ok(p) } else { Err(OpError::AttributeValue { name: "p", found: p.to_string() }) }
 }
 
-/// `(Σ |x|ᵖ)^(1/p)`; 0 of nothing.
+/// `(Σ |x|ᵖ)^(1/p)`; 0 without elements.
 pub(crate) fn norm<T: Number>(p: f64, x: impl Iterator<Item = T>) -> f64 {
     let x = x.map(|x| x.to_f64().abs());
     match p {

@@ -18,7 +18,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// LRN of `x: [N, C, D…]`, floats computed in f64 and rounded once. The channels around `c` are
-/// `⌊(size − 1) / 2⌋` before it and `⌈(size − 1) / 2⌉` after it, as far as they are there.
+/// `⌊(size − 1) / 2⌋` before it and `⌈(size − 1) / 2⌉` after it, as far as they exist.
 ///
 /// Source: ONNX operator set, LRN-13.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +48,7 @@ impl Lrn {
     /// Normalizes one image `x: [C, inner]` to `y`.
     ///
     /// # Errors
-    /// If the run has ended.
+    /// If the run was cancelled.
     fn normalize(&self, x: &[f64], y: &mut [f64], sum: &mut [f64]) -> Result<(), TensorError> {
         let mut pace = Pace::new();
         let inner = sum.len();
@@ -62,7 +62,7 @@ impl Lrn {
                 pace.go(inner)?;
                 sum.iter_mut().zip(channel).for_each(|(sum, x)| *sum += x * x);
             }
-            // Powers take long.
+            // Powers are slow.
             pace.go(inner.saturating_mul(16))?;
             let x = &x[c * inner..];
             for ((y, x), sum) in y.iter_mut().zip(x).zip(&*sum) {

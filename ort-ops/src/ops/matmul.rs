@@ -1,6 +1,6 @@
 //! MatMul: `y[…, m, n] = alpha · Σ a[…, m, k]·b[…, k, n]`, with NumPy's broadcasting.
 
-// collects are bounded: by the rank, or into room that was asked for
+// collects are bounded: by the rank, or into checked allocations
 
 use std::sync::Arc;
 
@@ -44,11 +44,11 @@ pub const DEFS: &[OpDef] = &[
 /// 1 is a row or a column, and leaves no dimension. Integers wrap. Without terms the sum is 0.
 ///
 /// `FusedMatMul` rearranges an operand first: `is_batch_transposed` moves its first dimension
-/// behind the batch (`[m, …, k]` to `[…, m, k]`), `is_transposed` then swaps the last two; neither
-/// touches an operand of rank 1.
+/// behind the batch (`[m, …, k]` to `[…, m, k]`), `is_transposed` then swaps the last two; neither changes an operand
+/// of rank 1.
 ///
 /// Source: ONNX operator set, MatMul-13; com.microsoft, FusedMatMul-1 and TransposeMatMul-1 (ONNX
-/// Runtime 1.31). ONNX Runtime and the standard leave 8- and 16-bit integers out.
+/// Runtime 1.31). ONNX Runtime and the standard lack 8- and 16-bit integers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MatMul {
     /// How the left operand is rearranged.
@@ -57,11 +57,11 @@ pub struct MatMul {
     pub b: Arrangement,
     /// The factor of the product.
     pub alpha: f32,
-    /// Whether integers are multiplied, too.
+    /// Whether integers are supported.
     has_integers: bool,
 }
 
-/// How an operand lies in memory.
+/// The memory layout of an operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrangement {
     /// The last two dimensions are swapped.
@@ -71,7 +71,7 @@ pub struct Arrangement {
 }
 
 impl Arrangement {
-    /// The dimension of the stored operand that each dimension of the matrix batch is.
+    /// For each dimension of the matrix batch, the dimension of the stored operand.
     pub fn perm(self, rank: usize) -> Shape {
         let mut perm: Shape = (0..rank).collect();
         if rank >= 2 && self.is_batch_transposed {
@@ -212,7 +212,7 @@ impl Product {
         Ok(Self { a_strides, b_strides, shape, batch, m, k, n })
     }
 
-    /// The shape of the result with the rows and columns that vectors leave out.
+    /// The shape of the result with the rows and columns of vectors.
     pub(crate) fn matrices(&self) -> Shape {
         self.batch.iter().copied().chain([self.m, self.n]).collect()
     }
@@ -236,7 +236,7 @@ impl Product {
         })
     }
 
-    /// Calls `fill` with each pair of matrices, of which there are elements, and their result.
+    /// Calls `fill` with each pair of non-empty matrices, and their result.
     fn for_each_matrix<T, S: Sum>(
         &self,
         a: &[T],

@@ -20,7 +20,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// MatMulInteger: a matrix product of int8 or uint8 operands, wrapping in int32. A zero point is
-/// absent (0), one value, one a row of `a` or column of `b`, or stretches to its operand.
+/// absent (0), one value, one per row of `a` or column of `b`, or broadcasts to its operand.
 ///
 /// Source: ONNX operator set, MatMulInteger-10.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,22 +29,22 @@ pub const DEFS: &[OpDef] = &[
     },
 ];
 
-/// MaxPool: the largest element of each window, padding left out, and where it is. `x`:
+/// MaxPool: the largest element of each window, ignoring padding, and its index. `x`:
 /// `[N, C, D₁, …]`, float, int8 or uint8. NaN is larger than everything. The optional second
 /// output holds the index of the first such element in the whole of `x`, int64; inside a plane it
 /// counts column by column if `is_column_major`.
 ///
-/// A window that sees only padding has the least value of the type, and the index −1.
+/// A window of only padding has the least value of the type, and the index −1.
 ///
 /// `NhwcMaxPool` takes and gives `[N, D₁, …, C]`.
 ///
-/// Source: ONNX operator set, MaxPool-22; com.microsoft, NhwcMaxPool-1 (ONNX Runtime 1.31). ONNX
-/// Runtime passes NaN over, and has NhwcMaxPool for int8 and uint8 only.
+/// Source: ONNX operator set, MaxPool-22; com.microsoft, NhwcMaxPool-1 (ONNX Runtime 1.31). ONNX Runtime ignores NaN,
+/// and has NhwcMaxPool for int8 and uint8 only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaxPool {
-    /// Where the windows lie.
+    /// The placement of the windows.
     pub window: WindowAttrs,
-    /// Whether the first spatial axis is the one that runs fastest in an index.
+    /// Whether the first spatial axis varies fastest in an index.
     pub is_column_major: bool,
 }
 
@@ -101,7 +101,7 @@ impl MaxPool {
         Ok(())
     }
 
-    /// How the index of element `at` of a plane of this shape counts.
+    /// The index of element `at` of a plane of this shape.
     fn index(&self, at: usize, shape: &[usize]) -> usize {
         if !self.is_column_major {
             return at;

@@ -21,9 +21,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// MaxRoiPool: `y[r, c, i, j] = max x[n, c, h, w]` over the bin `i, j` of region `r = [n, x₁, y₁,
-/// x₂, y₂]`: corners are scaled and rounded, and belong to the region, which has at least one
-/// element a side; bins overlap where they do not divide it. Outside the image is nothing, and 0 is
-/// the greatest of nothing.
+/// x₂, y₂]`: corners are scaled and rounded, and belong to the region, which has at least one element per side; bins
+/// overlap where they do not divide it. Elements outside the image are ignored, and an empty bin gives 0.
 ///
 /// Inputs: `x: [N, C, H, W]`, `rois: [R, 5]`, of one float type.
 ///
@@ -50,7 +49,7 @@ impl MaxRoiPool {
 
     /// The side of a region between two corners.
     pub fn side(self, first: f64, last: f64) -> Side {
-        // Far beyond any image, and small enough to be multiplied below.
+        // Far beyond any image, and small enough for the products below.
         const LIMIT: f64 = (1_u64 << 62) as f64;
         let position = |corner: f64| {
             let position = (corner * f64::from(self.spatial_scale)).round();
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_region_is_refused() {
+    fn invalid_regions_are_rejected() {
         for (pooled, roi) in [
             (&[1, 1][..], [1_f32, 0., 0., 1., 1.]),
             (&[1, 1], [-1., 0., 0., 1., 1.]),

@@ -22,13 +22,13 @@ pub const DEFS: &[OpDef] = &[OpDef {
 
 /// MaxUnpool: the partial inverse of MaxPool. `x`: `[N, C, D₁, …]`, float; `indices`: int64, of
 /// the shape of `x`, into the whole of a result whose axes have
-/// `(n − 1)·stride + kernel − pads` elements. `output_shape`, if given, is at least as large in
-/// each dimension: what it adds is 0. Of several equal indices the last one counts.
+/// `(n − 1)·stride + kernel − pads` elements. `output_shape`, if given, is at least as large in each dimension,
+/// filled with 0. Of equal indices the last prevails.
 ///
 /// Source: ONNX operator set, MaxUnpool-22.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaxUnpool {
-    /// Where the windows of the pool lay.
+    /// The placement of the pool's windows.
     pub window: WindowAttrs,
 }
 
@@ -46,7 +46,7 @@ impl MaxUnpool {
         }
     }
 
-    /// The shape that the indices count in, of an input of shape `x`.
+    /// The shape that the indices refer to, of an input of shape `x`.
     ///
     /// # Errors
     /// If window and input do not fit.
@@ -55,7 +55,7 @@ impl MaxUnpool {
         Ok(self.pooled_dims(&dims)?.iter().filter_map(Dim::known).collect())
     }
 
-    /// The dimensions that the indices count in.
+    /// The dimensions that the indices refer to.
     fn pooled_dims(&self, x: &[Dim]) -> Result<Vec<Dim>, OpError> {
         let kernel = self.window.kernel.as_deref().unwrap_or_default();
         if x.len() != kernel.len().saturating_add(2) {
@@ -150,7 +150,7 @@ impl Operator for MaxUnpool {
 
 fn given_shape(given: &[i64], rank: usize) -> Result<Shape, OpError> {
     if given.len() != rank {
-        return Err(OpError::InputValue { index: 2, what: "one size a dimension is needed" });
+        return Err(OpError::InputValue { index: 2, what: "one size per dimension is needed" });
     }
     sizes(2, given)
 }
@@ -175,7 +175,7 @@ mod tests {
         (expected[5], expected[2]) = (f16::ONE, f16::NEG_ONE);
         let y = unpool().tensor(&[x.clone(), i.clone()]);
         assert_eq!(y, Ok(tensor(&[1, 1, 2, 4], &expected)));
-        // The indices still count in rows of four.
+        // The indices still refer to rows of four.
         let mut wide = vec![f16::ZERO; 15];
         (wide[6], wide[2]) = (f16::ONE, f16::NEG_ONE);
         let y = unpool().tensor(&[x, i, tensor(&[4], &[1_i64, 1, 3, 5])]);

@@ -20,7 +20,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: MeanVarianceNormalization::build,
 }];
 
-/// What keeps a constant from dividing by 0.
+/// Keeps a constant from dividing by 0.
 const EPSILON: f64 = 1e-9;
 
 /// MeanVarianceNormalization of floats, computed in f64 and rounded once.
@@ -30,7 +30,7 @@ const EPSILON: f64 = 1e-9;
 pub struct MeanVarianceNormalization {
     /// Which axes share mean and variance.
     pub joined: Joined,
-    /// Whether differences from the mean are divided by the deviation; always, but in version 1.
+    /// Whether differences from the mean are divided by the deviation; optional in version 1 only.
     pub normalizes_variance: bool,
 }
 

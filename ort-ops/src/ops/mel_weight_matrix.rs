@@ -19,7 +19,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// MelWeightMatrix: `y: [dft_length / 2 + 1, num_mel_bins]`; column `m` rises from mel point `m` to
-/// `m + 1` and falls to `m + 2`, where the points lie between the edges, `(upper − lower) /
+/// `m + 1` and falls to `m + 2`, where the points are between the edges, `(upper − lower) /
 /// (num_mel_bins + 2)` mel apart, each rounded down to a bin.
 ///
 /// Inputs, each one number: `num_mel_bins`, `dft_length` and `sample_rate` (integers), lower and
@@ -78,7 +78,7 @@ impl Operator for MelWeightMatrix {
                 }
             }
             Ok(())
-        }, else => Err(OpError::Unsupported { what: "weights of no numbers" }))
+        }, else => Err(OpError::Unsupported { what: "weights of other types than numbers" }))
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn no_mels_are_fine_and_what_does_not_fit_is_refused() {
+    fn zero_mels_are_accepted_and_bad_values_rejected() {
         assert_eq!(run(0, 4, 8000, [0.0, 4000.0]), Ok(tensor::<f32>(&[3, 0], &[])));
         for (mels, length, rate, edges) in [
             (-1, 4, 8000, [0.0, 4000.0]),

@@ -1,6 +1,6 @@
-//! The operators of ai.onnx, and those of other domains that are forms of one of them; a domain's
-//! own operators have a directory each. `ops!` declares each file and registers what it defines:
-//! neither goes without the other.
+//! The operators of ai.onnx, and those of other domains that are forms of one of them; each other domain's own
+//! operators have a directory. `ops!` declares each file and registers what it defines: a file cannot be declared
+//! without being registered.
 
 /// Declares the modules and collects their `DEFS`.
 macro_rules! ops {
@@ -21,7 +21,7 @@ pub fn all() -> Vec<&'static [ort_graph::OpDef]> {
     [ALL, microsoft::ALL, ml::ALL, nchwc::ALL].concat()
 }
 
-// One a line, in alphabetical order.
+// One per line, in alphabetical order.
 ops! {
     activation,
     affine_grid,

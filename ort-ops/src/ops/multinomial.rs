@@ -20,7 +20,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 
 /// Multinomial: `y[n, i] = c` with a probability proportional to `e^x[n, c]`. `x: [n, c]` floats;
 /// `y: [n, sample_size]` int32 or int64. A row whose weights are all zero or NaN gives its last
-/// class; no classes are an error. Seeds as in [`super::random::Random`].
+/// class; without classes it is an error. Seeds as in [`super::random::Random`].
 ///
 /// Source: ONNX operator set, Multinomial-22.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub struct Multinomial {
     pub sample_size: usize,
     /// The type of the result.
     pub dtype: DType,
-    /// Where the generator starts, if the attribute says it.
+    /// The seed, if the attribute is present.
     pub seed: Option<f32>,
 }
 
@@ -79,7 +79,7 @@ impl Operator for Multinomial {
                 let y = y.into_slice::<T>()?.chunks_mut(self.sample_size.max(1));
                 for (row, y) in rows.chunks(n_classes.max(1)).zip(y) {
                     let sums = cumulative_weights(row)?;
-                    // Each looks through the sums.
+                    // Each searches the sums.
                     go_on()?;
                     y.fill_with(|| T::from_f64(draw(&sums, &mut generator) as f64));
                 }

@@ -16,12 +16,11 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: NonMaxSuppression::build,
 }];
 
-/// NonMaxSuppression: takes the boxes of a class in the order of their scores (of equal ones the
-/// first first), and leaves out each whose intersection over union with one already taken is
-/// greater than the threshold. `boxes`: `[N, S, 4]`, `scores`: `[N, C, S]`, float; then, optional
-/// and of one element: how many to take a class (int64, 0 unless given), the threshold of the
-/// overlap (float, 0), and the score above which a box counts (float; all unless given). Output:
-/// `[n, 3]`, int64: image, class and box. Boxes whose score is NaN come last.
+/// NonMaxSuppression: selects the boxes of a class in descending order of their scores (the first of equal ones
+/// first), without those whose intersection over union with a selected one is greater than the threshold. `boxes`:
+/// `[N, S, 4]`, `scores`: `[N, C, S]`, float; then, optional and of one element: the limit per class (int64, 0 by
+/// default), the threshold of the overlap (float, 0), and the score above which a box counts (float; all by default).
+/// Output: `[n, 3]`, int64: image, class and box. Boxes whose score is NaN come last.
 ///
 /// Source: ONNX operator set, NonMaxSuppression-11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +34,7 @@ impl NonMaxSuppression {
         Ok(Arc::new(Self { is_centered: spec.flag("center_point_box", false)? }))
     }
 
-    /// The boxes of one class that are taken, from their scores.
+    /// The selected boxes of one class, from their scores.
     fn select(boxes: &[Rectangle], scores: &[f32], limits: &Limits) -> Result<Vec<usize>, OpError> {
         let above = |&i: &usize| limits.score.is_none_or(|least| scores[i] > least);
         let mut candidates = collected((0..boxes.len()).filter(above))?;
@@ -96,23 +95,23 @@ impl Operator for NonMaxSuppression {
     }
 }
 
-/// What the inputs behind the scores say.
+/// The inputs after the scores.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The most boxes of a class.
     pub n_boxes: usize,
     /// The greatest intersection over union with a better box.
     pub overlap: f32,
-    /// The score above which a box counts; every box does without one.
+    /// The score above which a box counts; without one, every box does.
     pub score: Option<f32>,
 }
 
 impl Limits {
-    /// Those of a node with these inputs.
+    /// The limits of a node with these inputs.
     ///
     /// # Errors
     ///
-    /// One is of another type or has not one element.
+    /// If one has another type or not exactly one element.
     pub fn of(inputs: Inputs<'_>) -> Result<Self, OpError> {
         Ok(Self {
             n_boxes: usize::try_from(only::<i64>(inputs, 2)?.unwrap_or(0)).unwrap_or(0),
@@ -143,7 +142,7 @@ impl NonMaxSuppression {
     ///
     /// # Errors
     ///
-    /// They are not `[N, S, 4]` and `[N, C, S]`.
+    /// If they are not `[N, S, 4]` and `[N, C, S]`.
     pub fn dims(&self, boxes: &[usize], scores: &[usize]) -> Result<[usize; 3], OpError> {
         match (boxes, scores) {
             (&[n, s, 4], &[scores_n, c, scores_s]) if n == scores_n && s == scores_s => {
@@ -156,7 +155,7 @@ impl NonMaxSuppression {
         }
     }
 
-    /// The box that these four numbers are.
+    /// The box of these four numbers.
     pub fn rectangle(&self, corners: &[f32; 4]) -> Rectangle {
         let (first, second) = ([corners[0], corners[1]], [corners[2], corners[3]]);
         let pair = |axis: usize| {
@@ -219,7 +218,7 @@ mod tests {
 
     #[test]
     fn better_boxes_suppress_those_they_overlap() {
-        // The second is half of the first, with the corners the other way round; the third is apart.
+        // The second is half of the first, with the corners swapped; the third is disjoint.
         let boxes = [0.0, 0.0, 2.0, 2.0, 2.0, 2.0, 0.0, 1.0, 5.0, 5.0, 6.0, 6.0];
         let scores = [0.5, 0.75, 0.9];
         let case = Case::new("NonMaxSuppression", 11);

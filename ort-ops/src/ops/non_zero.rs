@@ -1,4 +1,4 @@
-//! NonZero: where a tensor is not zero.
+//! NonZero: the indices of the elements that are not zero.
 
 use std::sync::Arc;
 

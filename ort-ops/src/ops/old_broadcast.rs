@@ -1,5 +1,5 @@
-//! Functions of two operands as they were before operator set 7: the second is stretched to the first only where
-//! an attribute says so, and from an axis that another one names.
+//! Functions of two operands as before operator set 7: the second is broadcast to the first only if an attribute
+//! enables it, from the axis in another attribute.
 
 // collects are bounded: by the rank
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator, TensorType, Type};
 use ort_tensor::{DType, Inputs, Output, Shape, ValueView};
 
-/// A line is `Name: versions, element types, version of today`.
+/// A line is `Name: versions, element types, current version`.
 macro_rules! functions {
     ($($name:literal: $versions:expr, $types:expr, $today:literal;)*) => {
         /// The definitions of this file.
@@ -40,8 +40,8 @@ functions! {
 /// `y = f(a, b)`, where the dimensions of `b` are some of those of `a`: from `axis` on, or the last ones. PRelu takes
 /// one slope for each channel, axis 1.
 ///
-/// Source: ONNX operator set, Add-6, Pow-1, PRelu-6 and the like. What `broadcast` = 0 says is not checked: shapes
-/// that are equal need no stretching.
+/// Source: ONNX operator set, Add-6, Pow-1, PRelu-6 and the like. `broadcast` = 0 is not checked: equal shapes need
+/// no broadcasting.
 #[derive(Debug)]
 pub struct OldBroadcast {
     of_today: Arc<dyn Operator>,
@@ -62,7 +62,7 @@ impl OldBroadcast {
         let axis = spec.int("axis")?;
         let none = ort_graph::Attrs::new();
         let of_today = NodeSpec::new(today, spec.inputs, spec.n_outputs, &none);
-        let unknown = OpError::Unsupported { what: "an operator that is gone" };
+        let unknown = OpError::Unsupported { what: "an operator that was removed" };
         let defs = super::all().into_iter().flatten();
         let covers = |def: &&OpDef| {
             (def.domain, def.name) == ("", name)
@@ -73,7 +73,7 @@ impl OldBroadcast {
         Ok(Arc::new(Self { of_today, types, axis, is_slope: name == "PRelu" }))
     }
 
-    /// The shape of `b` with ones behind it, so that it is stretched as it is today.
+    /// The shape of `b` followed by ones, so that it broadcasts by current rules.
     fn aligned<D: Clone>(&self, b: &[D], rank: usize, one: &D) -> Result<Vec<D>, OpError> {
         let first = match self.axis {
             _ if self.is_slope && b.len() == 1 && rank > 1 => 1,

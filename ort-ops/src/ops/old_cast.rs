@@ -1,4 +1,4 @@
-//! Cast as it was before operator set 6: its target is spelled.
+//! Cast as before operator set 6: its target is a name.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) const NAMES: &[(&str, DType)] = &[
     ("UINT8", DType::U8),
 ];
 
-/// [`Cast`] to the type whose name, in any case, is the attribute `to`. To no strings.
+/// [`Cast`] to the type whose name, in any case, is the attribute `to`. Not to strings.
 ///
 /// Source: ONNX operator set, Cast-1.
 fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {

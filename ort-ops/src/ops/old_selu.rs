@@ -1,4 +1,4 @@
-//! Selu as it was before operator set 6: other defaults.
+//! Selu as before operator set 6: other defaults.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::elementwise::ignore_consumed_inputs;
 pub const DEFS: &[OpDef] =
     &[OpDef { domain: "", name: "Selu", versions: (1, 5), types: DType::is_float, build }];
 
-/// [`Activation::Selu`] with `α` = 1.6732 and `γ` = 1.0507, unless attributes say otherwise.
+/// [`Activation::Selu`] with `α` = 1.6732 and `γ` = 1.0507, by default.
 ///
 /// Source: ONNX operator set, Selu-1.
 fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {

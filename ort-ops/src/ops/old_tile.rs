@@ -1,4 +1,4 @@
-//! Tile as it was before operator set 6: along one axis.
+//! Tile as before operator set 6: along one axis.
 
 use std::sync::Arc;
 
@@ -43,17 +43,17 @@ impl Operator for OldTile {
     }
 }
 
-/// The only number of the input at `index`, which has to be a whole one.
+/// The only number of the input at `index`, which must be an integer.
 fn whole(inputs: Inputs<'_>, index: usize) -> Result<i64, OpError> {
     let view = inputs.tensor(index)?;
-    let wrong = OpError::InputValue { index, what: "takes one whole number" };
+    let wrong = OpError::InputValue { index, what: "takes one integer" };
     let found = with_dtype!(view.dtype(), float,
         T => match view.as_slice::<T>()? {
             [x] => x.to_f64(),
             _ => return Err(wrong),
         },
         else => return Err(unsupported(index, view.dtype())));
-    // Every float of less is a number of 64 bits.
+    // Every such float fits in 64 bits.
     if found.fract() == 0.0 && found.abs() < 9e18 { Ok(i64::from_f64(found)) } else { Err(wrong) }
 }
 

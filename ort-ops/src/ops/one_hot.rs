@@ -1,4 +1,4 @@
-//! OneHot: indices as vectors that are on in one place.
+//! OneHot: indices as one-hot vectors.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// OneHot: `y[a…, d, b…] = values[1] if indices[a…, b…] = d, else values[0]`, for `d` below the
-/// depth in input 1. Indices below zero count from the back (from version 11 on); those out of
-/// range are on nowhere. Indices and depth of any number type are truncated.
+/// depth in input 1. Indices below zero count from the back (from version 11 on); those out of range give only off
+/// values. Indices and depth of any number type are truncated.
 ///
 /// Source: ONNX operator set, OneHot-28.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,14 +44,14 @@ impl OneHot {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "truncating is what is meant")]
+#[expect(clippy::cast_possible_truncation, reason = "truncation is intended")]
 fn truncated(x: TensorView<'_>) -> Result<Vec<i64>, OpError> {
     if x.dtype() == DType::I64 {
         return Ok(int_values(x)?);
     }
     with_dtype!(x.dtype(), number,
         T => Ok(collected(x.as_slice::<T>()?.iter().map(|&x| Number::to_f64(x) as i64))?),
-        else => Err(OpError::Unsupported { what: "an index that is no number" }))
+        else => Err(OpError::Unsupported { what: "an index that is not a number" }))
 }
 
 fn depth(x: TensorView<'_>) -> Result<usize, OpError> {

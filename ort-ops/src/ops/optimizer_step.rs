@@ -24,7 +24,7 @@ const fn is_float(dtype: DType) -> bool {
 /// tensors its value `x`, then the gradient `g` of each, then each kind of state; the outputs are the new values, then
 /// the new state. Elements are computed in f64.
 ///
-/// With `g` as it is below taken with `g + norm_coefficient·x` for it:
+/// With `g + norm_coefficient·x` as `g`:
 ///
 /// - Adagrad: `h += g²`, `x -= r/(1 + t·decay_factor) · g/(√h + epsilon)`.
 /// - Adam: `v = alpha·v + (1−alpha)·g`, `h = beta·h + (1−beta)·g²`, `x -= r'·v/(√h + epsilon)`, where `r' = r` if `t` is
@@ -141,7 +141,7 @@ impl Operator for OptimizerStep {
         let n = (inputs.len() - 2) / (2 + self.n_states());
         let scalar = |index| -> Result<f64, OpError> {
             let values = floats(inputs.tensor(index)?)?;
-            let one = OpError::InputValue { index, what: "no single number" };
+            let one = OpError::InputValue { index, what: "not a single number" };
             values.first().copied().ok_or(one)
         };
         let (r, t) = (scalar(0)?, scalar(1)?);
@@ -191,7 +191,7 @@ fn floats(tensor: TensorView<'_>) -> Result<Vec<f64>, OpError> {
 /// Numbers as a tensor of that type and shape.
 fn rounded(like: TensorView<'_>, values: &[f64]) -> Result<Tensor, OpError> {
     Ok(match like.dtype() {
-        #[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
+        #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
         DType::F32 => {
             let rounded = collected(values.iter().map(|&x| x as f32))?;
             Tensor::from_slice(like.shape(), &rounded)?

@@ -1,4 +1,4 @@
-//! Optional values: made, asked for, and opened.
+//! Optional values: created, queried, and unwrapped.
 
 use std::sync::Arc;
 
@@ -30,18 +30,18 @@ pub const DEFS: &[OpDef] = &[
     },
 ];
 
-/// An operator on optional values. A tensor or sequence counts as an optional that has it.
+/// An operator on optional values. A tensor or sequence counts as an optional with that value.
 ///
 /// Source: ONNX operator set, Optional-28, OptionalGetElement-28, OptionalHasElement-28.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Optional {
-    /// Optional: the input, as an optional that has it.
+    /// Optional: the input, as an optional with that value.
     Make,
-    /// Optional without an input: nothing, of the type that the attribute `type` states.
+    /// Optional without an input: an empty optional of the attribute's type.
     Empty(Type),
-    /// OptionalGetElement: what the optional has. It is an error if it has nothing.
+    /// OptionalGetElement: the value of the optional. It is an error if it is empty.
     GetElement,
-    /// OptionalHasElement: whether the input is there and has a value, a boolean scalar.
+    /// OptionalHasElement: whether the input is present and has a value, a boolean scalar.
     HasElement,
 }
 

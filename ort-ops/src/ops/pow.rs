@@ -1,4 +1,4 @@
-//! Pow: `y = x^e`, the exponent of a type of its own.
+//! Pow: `y = x^e`, with an exponent of any number type.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Pow: `y = x^e`, broadcast, in the type of `x` (a float, int32 or int64). Can run in place of
 /// `x`.
 ///
-/// Integers to integers of at least 0 are exact and wrap; all else is computed in double precision
+/// Integers to non-negative integer powers are exact and wrap; all else is computed in double precision
 /// and rounded once, for integer results toward zero and saturating.
 ///
 /// Source: ONNX operator set, Pow-15.
@@ -55,7 +55,7 @@ impl Operator for Pow {
         with_dtype!(dtype, [f32, f64, f16, bf16, i32, i64],
             T => raise(inputs, output, exponent, |&x: &T, &e| {
                 let x = Number::to_f64(x);
-                // Squares are most of what models ask for.
+                // Most models only use squares.
                 <T as Number>::from_f64(if e == 2.0 { x * x } else { x.powf(e) })
             }),
             else => Err(unsupported(0, dtype)))
@@ -66,7 +66,7 @@ impl Operator for Pow {
     }
 }
 
-/// `y = f(x, e)`, over the memory of `x` where the output holds it.
+/// `y = f(x, e)`, in place of `x` where the output shares its memory.
 fn raise<T: Element, E>(
     inputs: Inputs<'_>,
     output: &mut Output<'_>,

@@ -1,4 +1,4 @@
-//! PRelu: a leaky rectifier with a slope of its own for each channel or element.
+//! PRelu: a leaky rectifier with a slope per channel or element.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Operator for PRelu {
         let fact = broadcast_facts(inputs, dtype)?;
         match (inputs.fact(0)?.shape(), fact.shape()) {
             (Some(x), Some(y)) if x != y => Err(OpError::Shapes {
-                what: "the slope, stretched to the input",
+                what: "the slope, broadcast to the input",
                 left: x.to_vec(),
                 right: y.to_vec(),
             }),

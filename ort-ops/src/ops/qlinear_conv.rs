@@ -32,15 +32,15 @@ pub const DEFS: &[OpDef] = &[
 ];
 
 /// QLinearConv: `y = saturate(round((Σ w'·x' + b) · x_scale·w_scale/y_scale) + y_zero_point)`, where
-/// `x'` and `w'` are codes minus zero points. Inputs: `x`, its scale and zero point, the same of
+/// `x'` and `w'` are quantized values minus zero points. Inputs: `x`, its scale and zero point, the same of
 /// `w`, scale and zero point of `y`, `b`: absent or `[M]`, int32. Quantized values are int8 or uint8; scale and
-/// zero point of `w` are one value or one an output channel. Sums are exact; scaling is float32,
+/// zero point of `w` are one value or one per output channel. Sums are exact; scaling is float32,
 /// rounding half to even, as in ONNX Runtime. With `channels_last`, `x` and `y` are `[N, …, C]`.
 ///
 /// Source: ONNX operator set, QLinearConv-10; com.microsoft, QLinearConv-1 (ONNX Runtime 1.31).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QLinearConv {
-    /// Where the windows lie.
+    /// The placement of the windows.
     pub window: WindowAttrs,
     /// The number of groups, at least 1.
     pub group: usize,

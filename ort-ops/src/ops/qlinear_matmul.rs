@@ -8,7 +8,7 @@ use ort_tensor::{DType, Inputs, Number, Output, TensorView, collected};
 use crate::infer::{known_dim, matmul_dims, product_flops};
 use crate::ops::matmul::Product;
 use crate::quantized::{
-    Along, Code, centered, expect_zero_point, is_code, scales, store, stretched,
+    Along, QuantizedElement, centered, expect_zero_point, is_quantized, scales, store, stretched,
 };
 
 /// The definitions of this file.
@@ -16,14 +16,14 @@ pub const DEFS: &[OpDef] = &[OpDef {
     domain: "",
     name: "QLinearMatMul",
     versions: (10, 21),
-    types: is_code,
+    types: is_quantized,
     build: QLinearMatMul::build,
 }];
 
 /// QLinearMatMul: `y = saturate(round(a'·b' · a_scale·b_scale/y_scale) + y_zero_point)`, where `a'`
-/// and `b'` are codes minus zero points. Inputs: `a`, its scale and zero point, the same of `b`,
+/// and `b'` are quantized values minus zero points. Inputs: `a`, its scale and zero point, the same of `b`,
 /// scale and zero point of `y`; quantized values are int8, uint8 or 8-bit floats, scales are float, float16 or
-/// bfloat16. Several scales or zero points are for the rows of `a` and `y` and the columns of `b`.
+/// bfloat16. Several scales or zero points belong to the rows of `a` and `y` and the columns of `b`.
 /// Sums are exact; scaling is float32, rounding half to even, as in ONNX Runtime.
 ///
 /// Source: ONNX operator set, QLinearMatMul-21.
@@ -39,14 +39,14 @@ impl QLinearMatMul {
 impl Operator for QLinearMatMul {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         for index in [0, 3] {
-            inputs.dtype(index, is_code)?;
+            inputs.dtype(index, is_quantized)?;
             expect_zero_point(inputs, index + 2, index)?;
         }
         for index in [1, 4, 6] {
             let is_scale = |dtype| matches!(dtype, DType::F32 | DType::F16 | DType::Bf16);
             inputs.dtype(index, is_scale)?;
         }
-        let dtype = inputs.dtype(7, is_code)?;
+        let dtype = inputs.dtype(7, is_quantized)?;
         match (inputs.fact(0)?.dims(), inputs.fact(3)?.dims()) {
             (Some(a), Some(b)) => Ok(vec![Fact::tensor(dtype, matmul_dims(a, b)?)]),
             _ => Ok(vec![Fact::unranked(dtype)]),
@@ -120,7 +120,7 @@ mod tests {
             scalar(2_f32),
             scalar(-1_i8),
         ];
-        // 2·1/4 = 0.5, 2·3/8 = 0.75 and far too much.
+        // 2·1/4 = 0.5, 2·3/8 = 0.75 and a value far out of range.
         let y = Case::new("QLinearMatMul", 21).tensor(&inputs);
         assert_eq!(y, Ok(tensor(&[1, 3], &[-1_i8, 0, 127])));
     }

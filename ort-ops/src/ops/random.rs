@@ -55,24 +55,23 @@ pub const DEFS: &[OpDef] = &[
 /// A tensor of random floats. Its shape is the attribute `shape` or that of input 0, its type
 /// `dtype` or that of input 0 (float without input).
 ///
-/// With a seed every run gives the same numbers; ONNX Runtime gives others, and new ones in each
-/// run.
+/// With a seed every run gives the same numbers; ONNX Runtime gives different ones in each run.
 ///
 /// Source: ONNX operator set, RandomNormal-22, RandomNormalLike-22, RandomUniform-22,
 /// RandomUniformLike-22.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Random {
-    /// What the numbers are drawn from.
+    /// The distribution.
     pub distribution: Distribution,
     /// The shape of the result; `None` for that of input 0.
     pub shape: Option<Shape>,
-    /// The type of the result, if the attribute says it.
+    /// The type of the result, if the attribute is present.
     pub dtype: Option<DType>,
-    /// Where the generator starts, if the attribute says it.
+    /// The seed, if the attribute is present.
     pub seed: Option<f32>,
 }
 
-/// What random numbers are drawn from.
+/// A distribution of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
     /// Normal.
@@ -82,7 +81,7 @@ pub enum Distribution {
         /// The standard deviation.
         scale: f32,
     },
-    /// Even, between the two.
+    /// Uniform between the two.
     Uniform {
         /// The lower bound, which occurs.
         low: f32,
@@ -171,14 +170,14 @@ impl Operator for Random {
 }
 
 /// Bernoulli: `y[i] = 1` with probability `x[i]`, else 0. `x`: floats; the result is a number type
-/// or bool: `dtype`, without it the type of `x`. Seeds as in [`Random`].
+/// or bool: `dtype`, by default the type of `x`. Seeds as in [`Random`].
 ///
 /// Source: ONNX operator set, Bernoulli-22.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bernoulli {
-    /// The type of the result, if the attribute says it.
+    /// The type of the result, if the attribute is present.
     pub dtype: Option<DType>,
-    /// Where the generator starts, if the attribute says it.
+    /// The seed, if the attribute is present.
     pub seed: Option<f32>,
 }
 

@@ -20,8 +20,7 @@ pub const DEFS: &[OpDef] = &[
 ];
 
 /// Range: `y[i] = start + i·delta` for `i` below `max(0, ⌈(limit − start) / delta⌉)`; the inputs
-/// are scalars. Floats are computed in `f64` and rounded once. In com.microsoft `delta` is
-/// optional, and 1 then.
+/// are scalars. Floats are computed in `f64` and rounded once. In com.microsoft `delta` is optional, by default 1.
 ///
 /// Source: ONNX operator set, Range-27; com.microsoft, Range-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +41,9 @@ const fn is_allowed(dtype: DType) -> bool {
     dtype.is_float() || matches!(dtype, DType::I16 | DType::I32 | DType::I64)
 }
 
-/// A number that progressions consist of.
+/// An element type of progressions.
 trait Term: Element {
-    /// How many terms there are before the limit is reached; `None` without end.
+    /// How many terms there are before the limit is reached; `None` if infinitely many.
     fn count(start: Self, limit: Self, delta: Self) -> Option<usize>;
     /// `start + i·delta`.
     fn term(start: Self, delta: Self, i: usize) -> Self;
@@ -96,7 +95,7 @@ integer_terms!(i16, i32, i64);
 float_terms!(f16, bf16, f32, f64);
 
 fn scalar<T: Element>(x: TensorView<'_>, index: usize) -> Result<T, OpError> {
-    let wrong = OpError::InputValue { index, what: "this is no scalar" };
+    let wrong = OpError::InputValue { index, what: "this is not a scalar" };
     x.as_slice::<T>()?.first().copied().filter(|_| x.len() == 1).ok_or(wrong)
 }
 

@@ -1,4 +1,4 @@
-//! RegexFullMatch: whether strings match a pattern from their beginning to their end.
+//! RegexFullMatch: whether whole strings match a pattern.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// RegexFullMatch: `y[i]` is whether all of `x[i]` matches the pattern. The syntax is that of RE2
-/// without the classes of Unicode (`\pL`), which are refused; `.` is any character of UTF-8, `\w`,
+/// without the classes of Unicode (`\pL`), which are rejected; `.` is any character of UTF-8, `\w`,
 /// `\d` and `\s` are ASCII as they are in RE2.
 ///
 /// Source: ONNX operator set, RegexFullMatch-20.
 #[derive(Clone, Debug)]
 pub struct RegexFullMatch {
-    /// The pattern, as it was given.
+    /// The pattern.
     pub pattern: String,
     whole: Regex,
 }
@@ -34,7 +34,7 @@ impl RegexFullMatch {
         let name = "pattern";
         let pattern = spec.string(name)?.ok_or(OpError::MissingAttribute { name })?.to_owned();
         let wrong = |_| OpError::AttributeValue { name, found: pattern.clone() };
-        // Alone first: inside the group a stray parenthesis would close it.
+        // Compiled alone first, since a stray parenthesis would close the group below.
         Regex::new(&pattern).map_err(wrong)?;
         let whole = Regex::new(&format!(r"\A(?:{pattern})\z")).map_err(wrong)?;
         Ok(Arc::new(Self { pattern, whole }))
@@ -52,7 +52,7 @@ impl Operator for RegexFullMatch {
         let y = outputs[0].tensor(DType::Bool, x.shape())?.into_slice::<Bool>()?;
         let mut pace = Pace::new();
         for (y, text) in y.iter_mut().zip(x.as_strings()?) {
-            // Some operations a byte.
+            // Some operations per byte.
             pace.go(64 + 16 * text.len())?;
             *y = self.whole.is_match(text).into();
         }

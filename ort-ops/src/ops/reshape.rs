@@ -1,4 +1,4 @@
-//! Reshape: the same elements under other dimensions.
+//! Reshape: the same elements in another shape.
 
 // collects are bounded: by the rank
 
@@ -21,16 +21,15 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: Reshape::build,
 }];
 
-/// Reshape: the elements of input 0, in row-major order, under the dimensions of input 1 (an
-/// attribute before version 5). A 0 there copies the input's dimension at its place, a −1 stands
-/// for what is left of the number of elements.
+/// Reshape: the elements of input 0, in row-major order, with the dimensions of input 1 (an attribute before version
+/// 5). A 0 there copies the input's dimension at its position, a −1 is inferred from the number of elements.
 ///
 /// Source: ONNX operator set, Reshape-25.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reshape {
     /// The dimensions, if they are an attribute.
     pub shape: Option<Vec<i64>>,
-    /// Whether a 0 means a dimension of no elements, and copies nothing.
+    /// Whether a 0 means an empty dimension instead of a copy.
     pub allow_zero: bool,
 }
 
@@ -82,7 +81,7 @@ impl Reshape {
     }
 }
 
-/// The dimension that `dims` lack of the elements of `x`.
+/// The dimension inferred from `dims` and the elements of `x`.
 fn rest_of(x: &[Dim], dims: &[Dim]) -> Result<Dim, OpError> {
     // Symbols on both sides cancel out.
     let (mut x_rest, mut dims_rest): (Dims, Dims) = (x.into(), Dims::new());

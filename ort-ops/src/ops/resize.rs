@@ -1,4 +1,4 @@
-//! Resize and Upsample: each axis is sampled anew, one after the other.
+//! Resize and Upsample: each axis is resampled, one after the other.
 
 // collects are bounded: by the rank
 
@@ -41,24 +41,23 @@ pub const DEFS: &[OpDef] = &[
 /// Resize: `y[…, o, …] = Σ weight(o, i) · x[…, i, …]` along each axis that changes its size.
 ///
 /// `x`: any type for nearest, a number type otherwise. An axis gets `⌊n · scale⌋` elements
-/// (computed in float32), or as many as `sizes` say. Where an output element lies in the input is
-/// computed in float32, too, so that ties fall as they do in ONNX Runtime; sums are float64 and
-/// rounded once. Beyond the border the border's element counts, unless `excludes_outside` takes its
-/// weight away. Integers are cut off towards zero by plain linear sampling (as ONNX Runtime does),
-/// and else rounded half to even; both saturate.
+/// (computed in float32), or the number in `sizes`. The position of an output element in the input is computed in
+/// float32, too, so that ties fall as in ONNX Runtime; sums are float64 and rounded once. Beyond the border the
+/// border's element is used, unless `excludes_outside` drops its weight. Integers are truncated by plain linear
+/// sampling (as in ONNX Runtime), and otherwise rounded half to even; both saturate.
 ///
 /// Up to version 10, and in Upsample, coordinates are asymmetric, and nearest is the floor when
 /// an axis grows and the ceiling when it shrinks.
 ///
 /// Source: ONNX operator set, Resize-19 and Upsample-10. With aligned corners the length is the
-/// fractional `n · scale`, as in the standard's own cases; ONNX Runtime takes the whole number.
+/// fractional `n · scale`, as in the standard's own cases; ONNX Runtime uses the integer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resize {
-    /// How a value comes from its neighbours.
+    /// The interpolation.
     pub mode: ResizeMode,
-    /// Where an output element lies in the input.
+    /// The mapping of output to input coordinates.
     pub coordinates: Coordinates,
-    /// The axes that `roi`, `scales` and `sizes` are for; all unless given.
+    /// The axes that `roi`, `scales` and `sizes` are for; all by default.
     pub axes: Option<Vec<i64>>,
     /// Whether the filter is widened when an axis shrinks.
     pub has_antialias: bool,
@@ -66,13 +65,13 @@ pub struct Resize {
     pub excludes_outside: bool,
     /// The value of elements outside the region of interest.
     pub extrapolation_value: f32,
-    /// How `sizes` are understood.
+    /// The interpretation of `sizes`.
     pub aspect_ratio: AspectRatio,
-    /// Where the scales come from.
+    /// The source of the scales.
     scales: Scales,
 }
 
-/// Where the scales come from.
+/// The source of the scales.
 #[derive(Clone, Debug, PartialEq)]
 enum Scales {
     /// An attribute of Upsample.
@@ -83,7 +82,7 @@ enum Scales {
     Third,
 }
 
-/// What the elements of a result are made of.
+/// The interpolation of a result.
 #[derive(Debug)]
 pub struct Sampling {
     /// The shape of the result.
@@ -92,7 +91,7 @@ pub struct Sampling {
     pub tables: Vec<Option<Table>>,
 }
 
-/// What decides about the size of the result.
+/// What determines the size of the result.
 #[derive(Clone, Debug)]
 enum Target {
     Scales(Vec<f32>),
@@ -133,10 +132,10 @@ impl Resize {
         Ok(Arc::new(read(spec, scales)?))
     }
 
-    /// What the result for an `x` of this shape is made of; the elements of input 0 do not matter.
+    /// The interpolation of the result for an `x` of this shape; the elements of input 0 do not matter.
     ///
     /// # Errors
-    /// If scales, sizes or regions do not fit, or there is nothing to be made anything of.
+    /// If scales, sizes or regions do not fit, or an empty axis would be enlarged.
     pub fn sampling(&self, x: &[usize], inputs: Inputs<'_>) -> Result<Sampling, OpError> {
         let roi = self.roi(inputs)?;
         let plans = self.plan(x, &self.target(inputs)?, roi.as_deref())?;
@@ -145,7 +144,7 @@ impl Resize {
             return Ok(Sampling { shape, tables: plans.iter().map(|_| None).collect() });
         }
         if x.contains(&0) {
-            return Err(OpError::InputValue { index: 0, what: "nothing cannot be enlarged" });
+            return Err(OpError::InputValue { index: 0, what: "an empty axis cannot be enlarged" });
         }
         let tables = plans.iter().map(|plan| plan.table(self));
         Ok(Sampling { shape, tables: tables.collect::<Result<_, _>>()? })
@@ -159,7 +158,7 @@ impl Resize {
         for &axis in axes {
             let axis = normalize_axis(axis, rank)?;
             if found.contains(&axis) {
-                return Err(OpError::Unsupported { what: "an axis that stands twice" });
+                return Err(OpError::Unsupported { what: "a repeated axis" });
             }
             found.push(axis);
         }
@@ -260,7 +259,7 @@ impl Resize {
         with_dtype!(roi.dtype(), float, T => {
             let roi = roi.as_slice::<T>()?;
             Ok(Some(collected(roi.iter().map(|&x| ort_tensor::Number::to_f64(x)))?))
-        }, else => Err(OpError::InputValue { index: 1, what: "the region is of no float type" }))
+        }, else => Err(OpError::InputValue { index: 1, what: "the region is not a float" }))
     }
 }
 

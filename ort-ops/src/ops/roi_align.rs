@@ -18,15 +18,15 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: RoiAlign::build,
 }];
 
-/// More samples in a bin are refused: no image is that large, and a region could say anything.
+/// More samples in a bin are rejected: no image is that large, and a region could contain any numbers.
 const MAX_N_SAMPLES: f64 = (1 << 24) as f64;
 
 /// RoiAlign: `x`: `[N, C, H, W]`, `rois`: `[R, 4]` (x₁, y₁, x₂, y₂), the same float type,
 /// `batch_indices`: `[R]`, int64; `y`: `[R, C, height, width]`. Each region is divided into bins, and
-/// a bin into samples: as many as `sampling_ratio` along each axis, or, if that is 0, one an element
-/// begun. A sample is weighted linearly from four elements, and 0 more than one beyond the border.
-/// A bin is the mean of its samples, or the largest weighted element of all of them (as the
-/// standard's cases and ONNX Runtime have it); 0 without samples.
+/// a bin into samples: as many as `sampling_ratio` along each axis, or, if that is 0, one per element, rounded up. A
+/// sample is weighted linearly from four elements, and 0 more than one beyond the border. A bin is the mean of its
+/// samples, or the largest weighted element of all of them (as the standard's cases and ONNX Runtime have it); 0
+/// without samples.
 ///
 /// Source: ONNX operator set, RoiAlign-22.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +39,7 @@ pub struct RoiAlign {
     pub sampling_ratio: usize,
     /// The factor from the coordinates of regions to those of elements.
     pub spatial_scale: f32,
-    /// Whether element 0 reaches from −½ to ½; else regions have at least the size 1.
+    /// Whether element 0 covers −½ to ½; else regions have at least the size 1.
     pub is_half_pixel: bool,
 }
 
@@ -79,7 +79,7 @@ impl RoiAlign {
     /// The samples along one axis of a region between two ends.
     ///
     /// # Errors
-    /// If a bin has more than any image has room for.
+    /// If a bin has more than any image could have.
     pub fn samples(self, axis: usize, ends: [f64; 2]) -> Result<Samples, OpError> {
         let shift = if self.is_half_pixel { 0.5 } else { 0.0 };
         let [start, end] = ends.map(|end| end * f64::from(self.spatial_scale) - shift);
@@ -168,7 +168,7 @@ impl RoiAlign {
     }
 }
 
-/// Where the samples of a region are along one axis: `n` in each bin.
+/// The samples of a region along one axis: `n` in each bin.
 #[derive(Clone, Copy, Debug)]
 pub struct Samples {
     start: f64,

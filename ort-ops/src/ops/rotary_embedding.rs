@@ -1,4 +1,4 @@
-//! RotaryEmbedding: rotates each pair of features by an angle that follows from its position.
+//! RotaryEmbedding: rotates each pair of features by an angle that depends on its position.
 
 // collects are bounded: as long as the file's lists
 
@@ -53,24 +53,24 @@ const OTHER: Operands = Operands { positions: 1, cos: 2, sin: 3 };
 /// MRotaryEmbedding-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RotaryEmbedding {
-    /// Where cosines, sines and positions stand.
+    /// The positions of cosines, sines and position ids.
     pub operands: Operands,
     /// H, where the heads are inside the last dimension; 0 if it follows from the cosines.
     pub num_heads: usize,
     /// R; 0 is D.
     pub rotary_dim: usize,
-    /// Whether pairs are neighbours.
+    /// Whether pairs are adjacent features.
     pub is_interleaved: bool,
-    /// Which pairs are rotated by which of three positions; `None` if there is but one.
+    /// Which pairs are rotated by which of three positions; `None` if there is only one.
     pub sections: Option<Sections>,
 }
 
 /// The pairs that are rotated by the first, the second and the third of three positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sections {
-    /// How many there are of each.
+    /// The number of pairs of each.
     pub lens: [usize; 3],
-    /// Whether they take turns, not follow one another; what is left over is of the first.
+    /// Whether they alternate instead of following each other; the rest belongs to the first.
     pub is_interleaved: bool,
 }
 
@@ -102,16 +102,16 @@ impl Sections {
     }
 }
 
-/// Where the operands after `x` stand.
+/// The positions of the operands after `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "they are what they are called")]
+#[expect(missing_docs, reason = "the names are the operands")]
 pub struct Operands {
     pub positions: usize,
     pub cos: usize,
     pub sin: usize,
 }
 
-/// What `x` is made of.
+/// The dimensions of `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// B.
@@ -138,7 +138,7 @@ impl Sizes {
     }
 }
 
-/// Which row of the cosines each step rotates by; all are rows of the table.
+/// The row of the cosines of each step; all are rows of the table.
 #[derive(Clone, Copy, Debug)]
 pub enum Rows<'a> {
     /// Its own: there is a row for each step.
@@ -173,8 +173,8 @@ impl RotaryEmbedding {
             usize::try_from(n).map_err(wrong)
         };
         if operands == OTHER {
-            // Sequences that are packed into one have positions like any other; only a check of
-            // the length falls away that is not made here. And nobody uses the scale.
+            // Packed sequences have positions like any other; the attribute only skips a check of the length that is
+            // not made here. The scale is unused.
             spec.ignore("is_packed_batching");
             spec.ignore("scale");
         }
@@ -302,7 +302,7 @@ mod tests {
 
     use crate::case::{Case, tensor};
 
-    /// Position 0 rotates nothing, position 1 rotates every pair by a right angle.
+    /// Position 0 does not rotate, position 1 rotates every pair by a right angle.
     fn caches() -> [Tensor; 2] {
         [tensor(&[2, 2], &[1_f32, 1.0, 0.0, 0.0]), tensor(&[2, 2], &[0_f32, 0.0, 1.0, 1.0])]
     }
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_turn_alike_and_a_rest_stays() {
+    fn all_heads_are_rotated_alike_and_the_rest_is_kept() {
         let case = || Case::new("RotaryEmbedding", 23).attr("rotary_embedding_dim", Attr::Int(2));
         let cache = |x: f32| tensor(&[1, 1, 1], &[x]);
         let x = tensor(&[1, 2, 1, 3], &[1_f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn each_section_turns_by_a_position_of_its_own() {
+    fn each_section_is_rotated_by_its_own_position() {
         // Row 1 of the cosines rotates by a right angle, row 0 does not; (1, 2) rotates to (−2, 1).
         let cos = tensor(&[2, 3], &[1_f32, 1.0, 1.0, 0.0, 0.0, 0.0]);
         let sin = tensor(&[2, 3], &[0_f32, 0.0, 0.0, 1.0, 1.0, 1.0]);

@@ -1,5 +1,4 @@
-//! Scan: runs a subgraph for each slice of its inputs. The plan runs it; here is only what its
-//! outputs are.
+//! Scan: runs a subgraph for each slice of its inputs. The plan runs it; this file only infers its outputs.
 
 // collects are bounded: by the rank and the body's outputs
 
@@ -27,7 +26,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// axis.
 ///
 /// In version 8 every input has a batch axis in front, each batch is scanned along its own first
-/// axis, and input 0, which may be absent, says how many slices of each batch there are.
+/// axis, and the optional input 0 is the number of slices of each batch.
 ///
 /// Source: ONNX operator set, Scan-25 and Scan-8.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +41,7 @@ pub struct Scan {
     pub is_batched: bool,
 }
 
-/// How slices lie in a scanned input or stacked output.
+/// The slices of a scanned input or stacked output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanAxis {
     /// The axis, `−rank..rank` of the input or output; in version 8 not counting the batch axis.
@@ -141,7 +140,7 @@ fn stacked(item: &Fact, lengths: &[Dim], axis: i64) -> Result<Fact, OpError> {
     Ok(Fact::tensor(dtype, batch.iter().cloned().chain(dims)))
 }
 
-/// What a carried value ends as: it has a batch axis outside, but none inside.
+/// The final fact of a carried value: it has a batch axis outside, but none inside.
 fn batched(initial: &Fact, last: &Fact) -> Result<Fact, OpError> {
     let (Some(dtype), Some(dims)) = (last.dtype(), last.dims()) else {
         return Ok(Fact { constant: None, ..initial.clone() });

@@ -36,7 +36,7 @@ pub const DEFS: &[OpDef] = &[
 pub struct ScatterElements {
     /// The axis, `−rank..rank`.
     pub axis: i64,
-    /// What becomes of an element and its update.
+    /// The combination of an element and its update.
     pub reduction: Reduction,
 }
 

@@ -1,4 +1,4 @@
-//! ScatterND: slices written where tuples of indices say.
+//! ScatterND: slices written at tuples of indices.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Source: ONNX operator set, ScatterND-18.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScatterNd {
-    /// What becomes of an element and its update.
+    /// The combination of an element and its update.
     pub reduction: Reduction,
 }
 

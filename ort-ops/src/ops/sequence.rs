@@ -1,4 +1,4 @@
-//! Sequences: made, measured, read and changed.
+//! Sequences: construction, length, access and changes.
 
 // collects are bounded: by the operands
 
@@ -35,7 +35,7 @@ const fn def(
 pub enum Sequence {
     /// SequenceConstruct: the inputs, in order.
     Construct,
-    /// SequenceEmpty: a sequence of no tensors of this type.
+    /// SequenceEmpty: an empty sequence of this type.
     Empty(DType),
     /// SequenceAt: the tensor at position input 1 of sequence input 0.
     At,
@@ -69,7 +69,7 @@ pub(crate) fn sequence_of(item: Type) -> Fact {
     Type::Sequence(Box::new(item)).into()
 }
 
-/// The type of items of which some are `a` and some `b`.
+/// The common type of items `a` and `b`.
 fn either(a: &Type, b: &Type, index: usize) -> Result<Type, OpError> {
     a.join(b).ok_or_else(|| OpError::InputType { index, found: Box::new(b.clone()) })
 }
@@ -149,7 +149,7 @@ impl Operator for Sequence {
             Sequence::Insert => {
                 let mut items = own_items(taken)?;
                 let n = items.len();
-                // There is one position more than items, and −1 is before the last item.
+                // There is one more position than items, and −1 is before the last item.
                 let at = match inputs.optional_tensor(2)?.map(int_values).transpose()? {
                     Some(position) if position == [i64::try_from(n).unwrap_or(-1)] => n,
                     _ => position(inputs, 2, n, n)?,
@@ -186,7 +186,7 @@ impl Operator for Sequence {
     }
 }
 
-/// That all items are of one kind and element type.
+/// Checks that all items are of one kind and element type.
 fn check_types(items: &[Value]) -> Result<(), OpError> {
     let mut types = items.iter().map(Type::of_value).enumerate();
     let Some((_, first)) = types.next() else { return Ok(()) };

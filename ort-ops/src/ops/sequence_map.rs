@@ -1,5 +1,4 @@
-//! SequenceMap: runs a subgraph for each item of its sequences. The plan runs it; here is only what
-//! its outputs are.
+//! SequenceMap: runs a subgraph for each item of its sequences. The plan runs it; this file only infers its outputs.
 
 // collects are bounded: by the rank and the body's inputs
 
@@ -22,9 +21,9 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: SequenceMap::build,
 }];
 
-/// SequenceMap: `y…[i] = body(x[i], …)` for each item of sequence input 0. Of the other inputs,
-/// sequences are as long as it and give their items `i`, too; tensors are the same each time. The
-/// outputs are sequences as long as input 0; of an empty one, all are empty.
+/// SequenceMap: `y…[i] = body(x[i], …)` for each item of sequence input 0. Other sequence inputs have the same length
+/// and pass their item `i`; tensors are passed each time. The outputs are sequences as long as input 0; for an empty
+/// one, all are empty.
 ///
 /// Source: ONNX operator set, SequenceMap-17.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +37,7 @@ impl SequenceMap {
     }
 }
 
-/// The type of what the body is given for input `index`.
+/// The type that the body receives for input `index`.
 fn given<'a>(inputs: &Facts<'a>, index: usize) -> Result<&'a Type, OpError> {
     match &inputs.fact(index)?.ty {
         tensor @ Type::Tensor(_) if index > 0 => Ok(tensor),
@@ -46,7 +45,7 @@ fn given<'a>(inputs: &Facts<'a>, index: usize) -> Result<&'a Type, OpError> {
     }
 }
 
-/// A sequence of what a body makes: tensors, each time of another shape.
+/// A sequence of the body's results: tensors of varying shapes.
 fn mapped(item: Fact) -> Fact {
     sequence_of(match item.ty {
         Type::Tensor(TensorType { dtype, dims }) => {
@@ -85,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of two inputs of floats; its output has a dimension of its own.
+    /// A body of two inputs of floats; its output has a new dimension.
     fn body() -> Graph {
         let mut graph = Graph::new();
         let floats = Fact::unranked(DType::F32);

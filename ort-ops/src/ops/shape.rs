@@ -1,4 +1,4 @@
-//! Shape and Size: what a tensor's dimensions are, as a tensor.
+//! Shape and Size: a tensor's dimensions, as a tensor.
 
 // collects are bounded: by the rank
 
@@ -29,7 +29,7 @@ pub const DEFS: &[OpDef] = &[
 pub struct Shape {
     /// The first axis.
     pub start: i64,
-    /// The axis after the last; the rank if there is none.
+    /// The axis after the last; by default the rank.
     pub end: Option<i64>,
 }
 
@@ -48,7 +48,7 @@ impl Shape {
         Ok(Arc::new(Self { start: start.unwrap_or(0), end }))
     }
 
-    /// The part of the dimensions that it gives.
+    /// The selected dimensions.
     fn part<T>(self, dims: &[T]) -> &[T] {
         let rank = dims.len();
         let clamped = |axis: i64| match usize::try_from(axis) {

@@ -46,7 +46,7 @@ impl SkipLayerNormalization {
         Ok(Arc::new(Self { epsilon, is_centered }))
     }
 
-    /// Where `beta` (if there is one) and `bias` stand.
+    /// The positions of `beta` (if there is one) and `bias`.
     const fn beta_and_bias(&self) -> (Option<usize>, usize) {
         if self.is_centered { (Some(3), 4) } else { (None, 3) }
     }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn mismatched_operands_are_rejected() {
         let zeros = |shape: &[usize]| Tensor::zeros(ort_tensor::DType::F32, shape).unwrap();
         let run = |x: &[usize], skip: &[usize], gamma: &[usize]| {
             case("SkipLayerNormalization").run(&[zeros(x), zeros(skip), zeros(gamma)]).is_ok()

@@ -27,9 +27,8 @@ pub const DEFS: &[OpDef] = &[
 ];
 
 /// Slice: `y[…, i, …] = x[…, start + i·step, …]` for each given axis. Starts and ends count from
-/// the back where they are negative, and are clamped to what the axis has; a step below zero
-/// walks backwards. They are inputs 1 to 4 (starts, ends, axes, steps), attributes before
-/// version 10, but not of DynamicSlice.
+/// the back where they are negative, and are clamped to the axis; a negative step goes backwards. They are inputs 1
+/// to 4 (starts, ends, axes, steps), attributes before version 10, but not of DynamicSlice.
 ///
 /// Source: ONNX operator set, Slice-13, DynamicSlice-1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +50,7 @@ pub struct Ranges {
     pub steps: Option<Vec<i64>>,
 }
 
-/// The range of one axis, as it was given.
+/// The range of one axis, as stated.
 #[derive(Clone, Copy)]
 struct Range {
     axis: usize,
@@ -78,7 +77,7 @@ impl Ranges {
         let n = self.starts.len();
         let lengths = [Some(&self.ends), self.axes.as_ref(), self.steps.as_ref()];
         if lengths.into_iter().flatten().any(|other| other.len() != n) {
-            let what = "starts, ends, axes and steps are not equally many";
+            let what = "starts, ends, axes and steps have different lengths";
             return Err(OpError::InputValue { index: 1, what });
         }
         // bounded: as many as the node has
@@ -94,7 +93,7 @@ impl Ranges {
                 return Err(OpError::InputValue { index: 4, what: "a step is zero" });
             }
             if ranges.iter().any(|other| other.axis == axis) {
-                return Err(OpError::InputValue { index: 3, what: "an axis stands twice" });
+                return Err(OpError::InputValue { index: 3, what: "an axis is repeated" });
             }
             ranges.push(Range { axis, start, end, step });
         }
@@ -103,7 +102,7 @@ impl Ranges {
 }
 
 impl Range {
-    /// The first entry and how many there are, of an axis of `n`.
+    /// The first entry and the number of entries, for an axis of `n`.
     fn clamped(self, n: usize) -> Result<(usize, usize), OpError> {
         let n = i64::try_from(n).map_err(|_| OpError::TooLarge)?;
         let from_front = |i: i64| if i < 0 { i.saturating_add(n) } else { i };
@@ -124,11 +123,11 @@ impl Range {
         ))
     }
 
-    /// The dimension that is left of `dim`.
+    /// The sliced dimension of `dim`.
     fn dim(self, dim: &Dim) -> Result<Dim, OpError> {
         match dim {
             Dim::Known(n) => self.clamped(*n).map(|(_, n)| Dim::Known(n)),
-            // All of it, however long it is: exporters write the largest int32 or int64.
+            // All of it, whatever its length: exporters write the largest int32 or int64.
             _ if (self.start, self.step) == (0, 1) && self.end >= i64::from(i32::MAX) => {
                 Ok(dim.clone())
             }
@@ -193,7 +192,7 @@ fn ranges_of_facts(inputs: &Facts<'_>) -> Result<Option<Ranges>, OpError> {
     inputs.fact(2)?;
     let dtype = inputs.dtype(1, DType::is_index)?;
     (2..5).try_for_each(|i| inputs.expect_dtype(i, dtype))?;
-    // For each input: not there, unknown, or known.
+    // For each input: absent, unknown, or known.
     let ints = |i| inputs.get(i).map_or(Some(None), |fact| fact.ints().map(Some));
     Ok(match (ints(1), ints(2), ints(3), ints(4)) {
         (Some(Some(starts)), Some(Some(ends)), Some(axes), Some(steps)) => {

@@ -23,7 +23,7 @@ const fn def(
 }
 
 /// Softmax and its relatives, on floats of any rank but 0. Computed in f64 and rounded once. A NaN
-/// in a lane makes the whole lane NaN, except that Hardmax takes it for the largest value.
+/// in a lane makes the whole lane NaN, except that Hardmax treats it as the largest value.
 ///
 /// Source: ONNX operator set, Softmax-13, LogSoftmax-13, Hardmax-13, and versions 1 and 11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Softmax {
     pub form: Form,
     /// The axis, negative from the back.
     pub axis: i64,
-    /// Before version 13: all dimensions from `axis` on are one.
+    /// Before version 13: all dimensions from `axis` on are flattened.
     pub is_flattened: bool,
 }
 
@@ -74,7 +74,7 @@ impl Operator for Softmax {
         };
         let y = outputs[0].tensor(x.dtype(), x.shape())?;
         with_dtype!(x.dtype(), float, T => lanes.map::<T>(x.as_slice()?, y.into_slice()?, f)?,
-            else => return Err(OpError::Unsupported { what: "a softmax of no floats" }));
+            else => return Err(OpError::Unsupported { what: "a softmax of other types than floats" }));
         Ok(())
     }
 }
@@ -82,7 +82,7 @@ impl Operator for Softmax {
 /// `x[i] ← exp(x[i]) / Σ exp(x)`, after subtracting the largest, which keeps `exp` in range.
 ///
 /// # Errors
-/// If the run has ended.
+/// If the run was cancelled.
 pub(crate) fn softmax(lane: &mut [f64]) -> Result<(), TensorError> {
     let (max, mut sum) = (largest(lane)?, 0.0);
     by_pieces(lane, |piece| {
@@ -97,7 +97,7 @@ pub(crate) fn softmax(lane: &mut [f64]) -> Result<(), TensorError> {
 /// `x[i] ← x[i] − ln Σ exp(x)`, likewise.
 ///
 /// # Errors
-/// If the run has ended.
+/// If the run was cancelled.
 pub(crate) fn log_softmax(lane: &mut [f64]) -> Result<(), TensorError> {
     let (max, mut sum) = (largest(lane)?, 0.0);
     by_pieces(lane, |piece| sum = piece.iter().fold(sum, |sum, x| sum + (x - max).exp()))?;

@@ -19,7 +19,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: Split::build,
 }];
 
-/// Split: output `i` holds the next `split[i]` entries of `axis`. The lengths are input 1 (an
+/// Split: output `i` is the next `split[i]` entries of `axis`. The lengths are input 1 (an
 /// attribute before version 13); without them the parts are equal, and from version 18 on the last
 /// ones are shorter, down to empty, where the number of outputs does not divide the dimension.
 ///
@@ -59,7 +59,7 @@ impl Split {
     /// The lengths of the parts of a dimension: those given, or equal ones.
     ///
     /// # Errors
-    /// If those given do not add up to the dimension, or it has no equal parts.
+    /// If those given do not sum to the dimension, or it is not divisible.
     pub fn lengths(&self, dim: usize, split: Option<&[i64]>) -> Result<Vec<usize>, OpError> {
         let n_outputs = self.n_outputs;
         let wrong = |what| OpError::InputValue { index: 1, what };
@@ -78,7 +78,11 @@ impl Split {
         let lengths: Option<Vec<usize>> = split.iter().map(|&n| n.try_into().ok()).collect();
         let lengths = lengths.ok_or(wrong("a length is below zero"))?;
         let sum = lengths.iter().try_fold(0_usize, |sum, &n| sum.checked_add(n));
-        if sum == Some(dim) { Ok(lengths) } else { Err(wrong("the lengths are not the dimension")) }
+        if sum == Some(dim) {
+            Ok(lengths)
+        } else {
+            Err(wrong("the lengths do not sum to the dimension"))
+        }
     }
 }
 
@@ -97,7 +101,7 @@ impl Operator for Split {
             (Some(n), _) if is_known => {
                 self.lengths(n, split.as_deref())?.into_iter().map(Dim::Known).collect()
             }
-            // The lengths say what the dimension must be.
+            // The lengths determine the dimension.
             (None, Some(split)) if split.len() == self.n_outputs => {
                 let dim = |n: &i64| usize::try_from(*n).map_or(Dim::Unknown, Dim::Known);
                 split.iter().map(dim).collect()
@@ -133,7 +137,7 @@ impl Operator for Split {
     }
 }
 
-/// Writes the entries of `axis` that are in `range`, which must be there.
+/// Writes the entries of `axis` in `range`, which must exist.
 pub(crate) fn take(
     x: TensorView<'_>,
     axis: usize,

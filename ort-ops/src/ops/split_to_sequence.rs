@@ -53,7 +53,7 @@ fn lengths(dim: usize, split: Option<TensorView<'_>>) -> Result<Vec<usize>, OpEr
         ([], &[n]) => Ok(collected((0..dim).step_by(n).map(|start| n.min(dim - start)))?),
         ([_], values) => {
             let sum = values.iter().try_fold(0_usize, |sum, &n| sum.checked_add(n));
-            let wrong = wrong("the lengths are not the dimension");
+            let wrong = wrong("the lengths do not sum to the dimension");
             if sum == Some(dim) { Ok(collected(values.iter().copied())?) } else { Err(wrong) }
         }
         (shape, _) => Err(OpError::InputRank { index: 1, expected: "0 or 1", found: shape.len() }),

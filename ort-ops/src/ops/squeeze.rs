@@ -1,4 +1,4 @@
-//! Squeeze and Unsqueeze: dimensions of one element leave or enter the shape.
+//! Squeeze and Unsqueeze: removes or adds dimensions of 1.
 
 // collects are bounded: by the rank
 
@@ -37,8 +37,8 @@ pub const DEFS: &[OpDef] = &[
     },
 ];
 
-/// Squeeze: removes the dimensions at the given axes, which must be 1; without axes all that are.
-/// The axes are input 1, an attribute before version 13. An empty list of axes removes nothing.
+/// Squeeze: removes the dimensions at the given axes, which must be 1; without axes, all that are
+/// 1. The axes are input 1, an attribute before version 13. An empty list of axes removes nothing.
 ///
 /// Source: ONNX operator set, Squeeze-25.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Squeeze {
         Ok(Arc::new(Self { axes: axes.map(<[i64]>::to_vec) }))
     }
 
-    /// What is left of `x`; `None` if that depends on dimensions that are not known.
+    /// The squeezed dimensions of `x`; `None` if they depend on unknown ones.
     fn dims(x: &[Dim], axes: Option<&[i64]>) -> Result<Option<Dims>, OpError> {
         let Some(axes) = axes else {
             let is_known = x.iter().all(|dim| dim.known().is_some());
@@ -155,7 +155,7 @@ impl Operator for Unsqueeze {
             None => {
                 let axes = inputs.fact(1)?;
                 inputs.expect_dtype(1, self.axes_type)?;
-                // A scalar is one axis: ONNX Runtime takes it for a vector, too.
+                // A scalar is one axis: ONNX Runtime accepts that, too.
                 let n = if axes.rank() == Some(0) { Some(1) } else { vector_len(inputs, 1)? };
                 let Some(axes) = axes.ints() else {
                     return Ok(vec![ranked_fact(dtype, x.zip(n).map(|(x, n)| x.len() + n))]);

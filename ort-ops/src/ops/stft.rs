@@ -1,6 +1,6 @@
-//! STFT: the Fourier transforms of windows that slide over a signal.
+//! STFT: the Fourier transforms of sliding windows of a signal.
 
-// collects are bounded: into room that was asked for
+// collects are bounded: into checked allocations
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Source: ONNX operator set, STFT-17.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stft {
-    /// Whether only the first `N/2 + 1` values of a real signal are made.
+    /// Whether only the first `N/2 + 1` values of a real signal are returned.
     pub is_onesided: bool,
 }
 
@@ -44,7 +44,7 @@ impl Stft {
         if self.is_onesided { len / 2 + 1 } else { len }
     }
 
-    /// How many parts a number of the signal must have, if only one will do.
+    /// How many parts a number of the signal must have, if only one is valid.
     fn needs_parts(self) -> Option<usize> {
         self.is_onesided.then_some(1)
     }
@@ -162,7 +162,7 @@ mod tests {
         let step = Some(Tensor::scalar(2_i64));
         let window = Some(tensor(&[2], &[1_f64, 3.0]));
         let length = Some(Tensor::scalar(2_i32));
-        // Of two values there are the sum and the difference; what π leaves is below 10⁻¹².
+        // For two values, the sum and the difference; the error from π is below 10⁻¹².
         let cases = [
             (vec![signal(), step.clone(), None, length], [3.0, -1.0, 7.0, -1.0]),
             (vec![signal(), step, window], [7.0, -5.0, 15.0, -9.0]),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn mismatched_operands_are_rejected() {
         let int = |n: i64| Some(Tensor::scalar(n));
         let window = Some(tensor(&[2], &[1_f64; 2]));
         for rest in [

@@ -1,4 +1,4 @@
-//! StringConcat: strings put together.
+//! StringConcat: concatenates strings.
 
 use std::sync::Arc;
 

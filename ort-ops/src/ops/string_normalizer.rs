@@ -14,28 +14,28 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: StringNormalizer::build,
 }];
 
-/// StringNormalizer: the words of `x: [C]` or `[1, C]` that are no stop words, in the chosen case.
-/// If none is left, one empty string is. Letters change case as Unicode says, in any locale.
+/// StringNormalizer: the words of `x: [C]` or `[1, C]` that are not stop words, in the chosen case. If none is left,
+/// the result is one empty string. Letters change case by Unicode, in any locale.
 ///
 /// Source: ONNX operator set, StringNormalizer-10.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StringNormalizer {
-    /// What becomes of the letters.
+    /// The case of the result.
     pub case: Case,
-    /// Whether a stop word is one in its own case only.
+    /// Whether stop words are case-sensitive.
     pub is_case_sensitive: bool,
-    /// The words to drop, in lower case unless it matters.
+    /// The words to drop, in lower case unless case-sensitive.
     pub stop_words: Vec<String>,
 }
 
-/// What becomes of letters.
+/// The case of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// They stay what they are.
+    /// Unchanged.
     Keep,
-    /// They become small.
+    /// Lower case.
     Lower,
-    /// They become capitals.
+    /// Upper case.
     Upper,
 }
 
@@ -74,7 +74,7 @@ fn wrong_rank(found: usize) -> OpError {
 impl Operator for StringNormalizer {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         inputs.dtype(0, DType::is_string)?;
-        // No stop word, no word dropped; but no word at all becomes an empty one.
+        // Without stop words no word is dropped, but an empty list becomes one empty string.
         let left = |n: &Dim| match n {
             Dim::Known(n) if self.stop_words.is_empty() => Dim::Known((*n).max(1)),
             _ => Dim::Unknown,

@@ -19,25 +19,25 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// StringSplit: along a new last axis of output 0 the parts of each string between delimiters,
-/// and empty strings after the last; output 1 (int64) says how many parts there are. Without a
-/// delimiter white space separates, however much of it, and none is left at either end.
+/// and empty strings after the last; output 1 (int64) is the number of parts. Without a delimiter, any amount of
+/// white space separates, and none is left at either end.
 ///
-/// ONNX Runtime takes only the blank for white space, and gives the empty string no part where
-/// there is a delimiter; the specification's reference gives it one.
+/// ONNX Runtime only treats the space character as white space, and gives an empty string no part if there is a
+/// delimiter; the specification's reference gives it one.
 ///
 /// Source: ONNX operator set, StringSplit-20.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StringSplit {
     /// The delimiter; none for white space.
     pub delimiter: Option<String>,
-    /// How often a string is cut at most.
+    /// The maximum number of splits.
     pub max_split: Option<usize>,
 }
 
 impl StringSplit {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
         let delimiter = spec.string("delimiter")?.filter(|delimiter| !delimiter.is_empty());
-        // Below zero means as often as possible, as it does for the reference.
+        // A negative number means no limit, as in the reference.
         let max_split = spec.int("maxsplit")?.and_then(|n| usize::try_from(n).ok());
         Ok(Arc::new(Self { delimiter: delimiter.map(str::to_owned), max_split }))
     }

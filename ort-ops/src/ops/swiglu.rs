@@ -21,8 +21,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: SwiGlu::build,
 }];
 
-/// SwiGLU: `y = a · sigmoid(α·a) · b`. `a`, the gate, and `b`: floats of one shape; nothing is
-/// broadcast. Computed in double precision and rounded once. Can run in place of either.
+/// SwiGLU: `y = a · sigmoid(α·a) · b`. `a`, the gate, and `b`: floats of one shape, without broadcasting. Computed in
+/// double precision and rounded once. Can run in place of either.
 ///
 /// Source: ONNX operator set, SwiGLU-28.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -19,15 +19,15 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// TensorScatter: `y = past`, then `y[b, …, start[b] + t, …] = update[b, …, t, …]` along `axis`;
-/// the starts are the optional input 2, and 0 without it. A circular cache goes on at its
-/// beginning; an update is no longer than the cache. Can run in place.
+/// the starts are the optional input 2, and 0 without it. A circular cache continues at its beginning; an update is
+/// no longer than the cache. Can run in place.
 ///
 /// Source: ONNX operator set, TensorScatter-24.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorScatter {
     /// The axis of time, `−rank..rank`, not the first.
     pub axis: i64,
-    /// Whether entries beyond the end go on at the beginning.
+    /// Whether entries beyond the end continue at the beginning.
     pub is_circular: bool,
 }
 

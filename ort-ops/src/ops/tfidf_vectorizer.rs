@@ -24,13 +24,13 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// TfIdfVectorizer: for each row of `x: [C]` or `[N, C]` (int32, int64 or strings) a row of floats,
 /// with the number of times that n-gram `i` of the pool occurs at `ngram_indexes[i]`. An n-gram
 /// occurs where its tokens follow each other at one distance of at most `max_skip_count + 1`;
-/// single tokens are counted once. Where n-grams share an index, their results are added, but in
-/// mode IDF the last of them counts.
+/// single tokens are counted once. Where n-grams share an index, their results are added, but in mode IDF the last
+/// prevails.
 ///
-/// Source: ONNX operator set, TfIdfVectorizer-9; what shares an index is as in ONNX Runtime.
+/// Source: ONNX operator set, TfIdfVectorizer-9; shared indices are as in ONNX Runtime.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TfIdfVectorizer {
-    /// What becomes of counts.
+    /// The weighting of counts.
     pub mode: Mode,
     /// The lengths of n-grams that count.
     pub lengths: (usize, usize),
@@ -39,15 +39,15 @@ pub struct TfIdfVectorizer {
     /// How long a row of the output is.
     pub n_outputs: usize,
     tokens: Vocabulary,
-    /// From the places of its tokens in the pool to an n-gram.
+    /// Maps the positions of an n-gram's tokens in the pool to the n-gram.
     places: HashMap<Vec<usize>, usize>,
     ngrams: Vec<NGram>,
 }
 
-/// What becomes of counts.
+/// The weighting of counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// They stay what they are.
+    /// The count.
     Tf,
     /// One, times the weight of the n-gram.
     Idf,
@@ -92,7 +92,7 @@ impl TfIdfVectorizer {
                 let ngram_id = next.next().ok_or(OpError::MissingAttribute { name })?;
                 let is_counted = length >= lengths.0;
                 if is_counted && by_places.insert(ngram.to_vec(), ngram_id).is_some() {
-                    return Err(OpError::Unsupported { what: "an n-gram that stands twice" });
+                    return Err(OpError::Unsupported { what: "a repeated n-gram" });
                 }
             }
         }
@@ -110,11 +110,11 @@ impl TfIdfVectorizer {
         }))
     }
 
-    /// Counts what occurs among `tokens`, places in the pool.
+    /// Counts the n-grams among `tokens`, which are positions in the pool.
     fn count(&self, tokens: &[Option<usize>], counts: &mut [u32]) -> Result<(), TensorError> {
         let (mut found, mut pace) = (Vec::new(), Pace::new());
         for length in self.lengths.0..=self.lengths.1 {
-            // Single tokens follow nothing at any distance; n-grams too long are none.
+            // Single tokens have no distance; n-grams that are too long do not occur.
             let furthest = tokens.len().saturating_sub(1).checked_div(length - 1).unwrap_or(1);
             let furthest = furthest.min(self.max_skip_count.saturating_add(1));
             for distance in 1..=furthest {
@@ -164,7 +164,7 @@ fn read_indexes(spec: &NodeSpec<'_>) -> Result<Vec<usize>, OpError> {
     indexes.iter().map(|&index| usize::try_from(index).map_err(wrong)).collect()
 }
 
-/// Where in the pool the n-grams of each length are, up to the greatest that counts.
+/// The n-grams of each length in the pool, up to the greatest length that counts.
 fn levels(
     spec: &NodeSpec<'_>,
     n_tokens: usize,

@@ -46,7 +46,7 @@ impl Tile {
         x.iter().zip(repeats).map(repeated).collect()
     }
 
-    /// What becomes of an `x` of a shape by the values of input 1.
+    /// The tiling of an `x` of this shape by the values of input 1.
     ///
     /// # Errors
     /// If there are not as many repeats as dimensions, or one is below zero.
@@ -62,7 +62,7 @@ impl Tile {
     }
 }
 
-/// A tensor that is repeated, each of its axes as two: the repeats, along which the source stays where it is, and its own.
+/// A tiled tensor, each of its axes as two: the repeats, with stride 0 in the source, and its own.
 #[derive(Clone, Debug)]
 pub struct Tiled {
     /// The shape of the result.

@@ -32,7 +32,7 @@ pub struct TopK {
     pub axis: i64,
     /// How many, if it is an attribute.
     pub k: Option<i64>,
-    /// Whether the largest are wanted.
+    /// Whether the largest are selected.
     pub is_largest: bool,
 }
 
@@ -47,7 +47,7 @@ impl TopK {
         let has_flags = spec.since_version >= 11;
         let is_largest = !has_flags || spec.flag("largest", true)?;
         if has_flags {
-            // Sorted elements are a valid answer to a node that does not ask for an order.
+            // Sorted elements are also valid for a node that requires no order.
             spec.flag("sorted", true)?;
         }
         Ok(Arc::new(Self { axis, k, is_largest }))
@@ -73,7 +73,7 @@ impl TopK {
         let n = n_elements(&[outer, k, inner]).ok_or(OpError::TooLarge)?;
         let (mut values, mut indices) = (filled(T::default(), n)?, filled(0, n)?);
         if n == 0 {
-            // However long the lanes are.
+            // Whatever the length of the lanes.
             return Ok((values, indices));
         }
         let mut lane = filled(T::default(), len)?;
@@ -151,7 +151,7 @@ impl Operator for TopK {
     }
 }
 
-/// Writes the elements to the output at `index`, if it is there and wanted.
+/// Writes the elements to the output at `index`, if it is present and used.
 fn write<T: ort_tensor::Element>(
     outputs: &mut [Output<'_>],
     index: usize,

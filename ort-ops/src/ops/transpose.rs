@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_perm_that_is_no_permutation_is_refused() {
+    fn an_invalid_permutation_is_rejected() {
         let case = Case::new("Transpose", 13).attr("perm", Attr::Ints(vec![0, 0]));
         let error = case.tensor(&[tensor(&[1, 1], &[1_f32])]).unwrap_err();
         assert_eq!(error, "attribute `perm` has the unsupported value [0, 0]");

@@ -1,4 +1,4 @@
-//! Functions of one operand without attributes, a line each: `y[i] = f(x[i])`.
+//! Functions of one operand without attributes, one line each: `y[i] = f(x[i])`.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ macro_rules! functions {
 }
 
 functions! {
-    /// `|x|`; the smallest signed integer stays what it is.
+    /// `|x|`; the smallest signed integer is unchanged.
     Abs: (1, 13), DType::is_number, number, map |x| Arithmetic::abs(x);
     /// `acos(x)`, NaN outside −1..=1.
     Acos: (7, 22), DType::is_float, float, map_f64 |x| x.acos();
@@ -89,7 +89,7 @@ functions! {
     Log: (1, 13), DType::is_float, float, map_f64 |x| x.ln();
     /// `x · tanh(softplus(x))`
     Mish: (18, 22), DType::is_float, float, map_f64 |x| x * softplus(x).tanh();
-    /// `−x`; the smallest signed integer stays what it is.
+    /// `−x`; the smallest signed integer is unchanged.
     Neg: (1, 13), is_signed, [f32, f64, f16, bf16, i8, i16, i32, i64], map |x| Arithmetic::neg(x);
     /// `¬x`
     Not: (1, 1), |dtype| dtype == DType::Bool, [Bool], map |x| Bool::from(!x.get());
@@ -121,7 +121,7 @@ functions! {
 }
 
 impl Unary {
-    /// Whether every kernel gives the same bits, so that a constant may be computed beforehand.
+    /// Whether every kernel gives the same bits, so that constants may be folded.
     const fn is_exact(self) -> bool {
         use Unary::{Abs, BitwiseNot, Ceil, Floor, Neg, Not, Reciprocal, Relu, Round, Sign, Sqrt};
         matches!(
@@ -195,7 +195,7 @@ mod tests {
         for &(op, version, x, expected) in cases {
             let y = Case::new(op, version).tensor(&[Tensor::scalar(x)]).unwrap();
             let y = y.as_slice::<f32>().unwrap()[0];
-            #[expect(clippy::cast_possible_truncation, reason = "the rounding that is tested")]
+            #[expect(clippy::cast_possible_truncation, reason = "the rounding under test")]
             let expected = expected as f32;
             let same = y == expected || y.is_nan() && expected.is_nan();
             assert!(same, "{op}({x}) = {y}, not {expected}");

@@ -33,18 +33,18 @@ pub const DEFS: &[OpDef] = &[
 
 /// Unique: the elements of the flattened input, or its slices along `axis`, each once: in ascending
 /// order or in that of their first occurrence. The other outputs (int64) are the index of each
-/// first occurrence, for each element of the input its place in the output, and how often each
-/// occurs. NaN equals NaN and comes last.
+/// first occurrence, for each element of the input its index in the output, and the count of each. NaN equals NaN and
+/// comes last.
 ///
-/// That of com.microsoft keeps the order of a vector and has no output for the first occurrence.
-/// ONNX Runtime has it for float alone, and takes each NaN for another.
+/// The version of com.microsoft keeps the order of a vector and has no output for the first occurrence. ONNX Runtime
+/// has it only for float, and treats NaNs as different.
 ///
 /// Source: ONNX operator set, Unique-28; com.microsoft, Unique-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unique {
     /// The axis, `−rank..rank`; none to flatten.
     pub axis: Option<i64>,
-    /// Whether the output ascends.
+    /// Whether the output is sorted.
     pub is_sorted: bool,
     /// Whether output 1 is the index of each first occurrence; if not, the input is a vector.
     pub has_first: bool,
@@ -71,7 +71,7 @@ struct Slices {
     run: usize,
 }
 
-/// Which slices are equal: what the last three outputs hold.
+/// The groups of equal slices, as in the last three outputs.
 struct Groups {
     first: Vec<usize>,
     place: Vec<usize>,

@@ -90,7 +90,7 @@ impl Operator for Variadic {
         let facts = vec![broadcast_facts(inputs, dtype)?];
         match self {
             Variadic::Max | Variadic::Min => Ok(folded(self, inputs, facts)),
-            // Kernels may round sums in another way.
+            // Kernels may round sums differently.
             Variadic::Mean | Variadic::Sum => Ok(facts),
         }
     }
@@ -174,7 +174,7 @@ fn sum<T: Number>(
     Ok(())
 }
 
-/// The operands, but the one whose data the output holds.
+/// The operands, except the one whose memory the output shares.
 fn operands<'a>(inputs: Inputs<'a>) -> impl Iterator<Item = Result<TensorView<'a>, OpError>> {
     let present = (0..inputs.len()).filter(move |&i| inputs.get(i).is_some());
     present.map(move |i| Ok(inputs.tensor(i)?))

@@ -65,7 +65,7 @@ impl Operator for Where {
     }
 }
 
-/// `y = x` where `condition` is `side`; the rest of `y` stays.
+/// `y = x` where `condition` is `side`; the rest of `y` is unchanged.
 fn choose(
     condition: Operand<'_, Bool>,
     side: bool,
@@ -122,7 +122,7 @@ fn pick<'a, T: Clone + 'a>(
                 y.clone_from(x);
             }
         } else {
-            // Both are read before the choice, so that the loop needs no branch.
+            // Both are read before the selection, so that the loop needs no branch.
             let (x, old) = (x.clone(), y.clone());
             *y = if is_chosen { x } else { old };
         }
@@ -184,9 +184,9 @@ mod tests {
         };
         let y = run(&condition, texts(["a", "b", "c"]), texts(["d", "e", "f"]));
         assert_eq!(y, Ok(texts(["a", "e", "c"])));
-        let packed = |codes: [u8; 3]| {
+        let packed = |elements: [u8; 3]| {
             let mut tensor = Tensor::zeros(DType::I4, &[3]).unwrap();
-            pack(&codes, 4, tensor.view_mut().into_bytes().unwrap());
+            pack(&elements, 4, tensor.view_mut().into_bytes().unwrap());
             tensor
         };
         assert_eq!(run(&condition, packed([1, 2, 3]), packed([4, 5, 6])), Ok(packed([1, 5, 3])));

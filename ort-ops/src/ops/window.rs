@@ -23,16 +23,16 @@ const fn def(
     OpDef { domain: "", name, versions: (17, 17), types: DType::is_index, build }
 }
 
-/// A window `y[n] = c₀ − c₁·cos(2πn/N) + c₂·cos(4πn/N)` of as many values as the input, an integer,
-/// says. N is that number, or one less if the window is not periodic; then one value is 1, where
-/// the formula has none. Computed in f64; integers are rounded towards 0.
+/// A window `y[n] = c₀ − c₁·cos(2πn/N) + c₂·cos(4πn/N)` whose length is the input, an integer. N is that length, or
+/// one less if the window is not periodic; a single value is 1, where the formula is undefined. Computed in f64;
+/// integers are rounded towards 0.
 ///
 /// Source: ONNX operator set, HannWindow-17, HammingWindow-17, BlackmanWindow-17.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
     /// `c`.
     pub coefficients: [f64; 3],
-    /// Whether the window continues itself.
+    /// Whether the window is periodic.
     pub is_periodic: bool,
     /// The type of the result, any number.
     pub dtype: DType,
@@ -75,7 +75,7 @@ impl Operator for Window {
                 *y = Number::from_f64(self.value(n, size));
             }
             Ok(())
-        }, else => Err(OpError::Unsupported { what: "a window of no numbers" }))
+        }, else => Err(OpError::Unsupported { what: "a window of other types than numbers" }))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an oracle computes with: arrays of cells that are indexed by position, slow and plain.
+//! The data of oracles: arrays of cells indexed by position, slow and simple.
 
 use std::cmp::Ordering;
 
@@ -18,7 +18,7 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    /// The number that it is; booleans are 0 and 1.
+    /// Its numeric value; booleans are 0 and 1.
     pub(super) fn float(&self) -> f64 {
         match self {
             Cell::Float(value) => *value,
@@ -28,7 +28,7 @@ impl Cell {
         }
     }
 
-    /// The integer that it is.
+    /// Its value as an integer.
     pub(super) fn int(&self) -> i128 {
         match self {
             Cell::Int(value) => *value,
@@ -36,12 +36,12 @@ impl Cell {
         }
     }
 
-    /// What an element of this type is that nothing was written to: zero, false or no text.
+    /// The initial element of this type: zero, false or an empty string.
     pub(super) fn zero(dtype: DType) -> Cell {
         Array::of(&Tensor::zeros(dtype, &[]).unwrap()).cells.remove(0)
     }
 
-    /// What it becomes in a tensor of this type.
+    /// The cell after conversion to this type.
     pub(super) fn rounded(self, dtype: DType) -> Cell {
         let scalar = Array { shape: vec![], cells: vec![self] };
         Array::of(&scalar.to_tensor(dtype)).cells.remove(0)
@@ -62,7 +62,7 @@ impl Cell {
         }
     }
 
-    /// Equal, where NaN equals NaN, and zeros of either sign each other.
+    /// Equality, where NaN equals NaN, and zeros of either sign are equal.
     pub(super) fn is(&self, other: &Cell) -> bool {
         let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
         match (self, other) {
@@ -81,7 +81,7 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// The array whose cell at each index is what `cell` makes of that index.
+    /// The array of `cell(index)` for each index.
     pub(super) fn from_fn(shape: &[usize], mut cell: impl FnMut(&[usize]) -> Cell) -> Self {
         let mut cells = Vec::with_capacity(shape.iter().product());
         for_each_index(shape, |index| cells.push(cell(index)));
@@ -115,7 +115,7 @@ impl Array {
         self.at(&own)
     }
 
-    /// The integer at `place`, an index below `n` that may count from the back, from the front.
+    /// The integer at `place`, an index below `n` that may count from the back, normalized.
     pub(super) fn index_at(&self, place: &[usize], n: usize) -> usize {
         let index = self.at(place).int();
         let n = i128::try_from(n).unwrap();
@@ -128,7 +128,7 @@ impl Array {
         &mut self.cells[flat]
     }
 
-    /// The array of this shape whose cell at each index is that at `from` of the index.
+    /// The array of this shape with the cell at `from(index)` at each index.
     pub(super) fn picked(&self, shape: &[usize], from: impl Fn(&[usize]) -> Vec<usize>) -> Self {
         Self::from_fn(shape, |index| self.at(&from(index)).clone())
     }
@@ -170,9 +170,9 @@ impl Array {
             return Tensor::from_strings(shape, texts.collect()).unwrap();
         }
         if dtype.is_packed() {
-            let codes: Vec<_> = cells.iter().map(|cell| code_of(dtype, cell)).collect();
+            let bits: Vec<_> = cells.iter().map(|cell| bits_of(dtype, cell)).collect();
             let mut tensor = Tensor::zeros(dtype, shape).unwrap();
-            tensor.view_mut().pack(&codes).unwrap();
+            tensor.view_mut().pack(&bits).unwrap();
             return tensor;
         }
         with_dtype!(dtype, plain, T => {
@@ -220,30 +220,30 @@ fn cells_of(tensor: &Tensor) -> Vec<Cell> {
         return view.as_strings().unwrap().iter().cloned().map(Cell::Text).collect();
     }
     if dtype.is_packed() {
-        let codes = view.unpacked().unwrap();
-        return codes.iter().map(|&code| decoded(dtype, code)).collect();
+        let bits = view.unpacked().unwrap();
+        return bits.iter().map(|&bits| decoded(dtype, bits)).collect();
     }
     with_dtype!(dtype, plain, T => {
         tensor.as_slice::<T>().unwrap().iter().map(|&value| value.load()).collect()
     }, else => panic!("a type of no kind: {dtype}"))
 }
 
-fn decoded(dtype: DType, code: u8) -> Cell {
+fn decoded(dtype: DType, bits: u8) -> Cell {
     match dtype {
-        DType::F4E2M1 => Cell::Float(f64::from(dtype.decode_packed(code).unwrap())),
-        DType::I4 => Cell::Int(i128::from(code) - if code < 8 { 0 } else { 16 }),
-        DType::I2 => Cell::Int(i128::from(code) - if code < 2 { 0 } else { 4 }),
-        _ => Cell::Int(i128::from(code)),
+        DType::F4E2M1 => Cell::Float(f64::from(dtype.decode_packed(bits).unwrap())),
+        DType::I4 => Cell::Int(i128::from(bits) - if bits < 8 { 0 } else { 16 }),
+        DType::I2 => Cell::Int(i128::from(bits) - if bits < 2 { 0 } else { 4 }),
+        _ => Cell::Int(i128::from(bits)),
     }
 }
 
-fn code_of(dtype: DType, cell: &Cell) -> u8 {
-    let codes = 0..1_u8 << dtype.bits();
+fn bits_of(dtype: DType, cell: &Cell) -> u8 {
+    let bits = 0..1_u8 << dtype.bits();
     match cell {
         // The sign of zero counts, too.
-        Cell::Float(value) => codes
+        Cell::Float(value) => bits
             .clone()
-            .find(|&code| match decoded(dtype, code) {
+            .find(|&bits| match decoded(dtype, bits) {
                 Cell::Float(found) => found.to_bits() == value.to_bits(),
                 _ => false,
             })
@@ -252,7 +252,7 @@ fn code_of(dtype: DType, cell: &Cell) -> u8 {
     }
 }
 
-/// How a cell stands in memory.
+/// The memory representation of a cell.
 trait Stored: Sized {
     fn store(cell: &Cell) -> Self;
     fn load(self) -> Cell;
@@ -308,8 +308,8 @@ float8!(F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz);
 
 impl Stored for F8E8M0 {
     fn store(cell: &Cell) -> Self {
-        let mut codes = (0..=u8::MAX).map(F8E8M0::from_bits);
-        codes.find(|code| code.load().is(cell)).unwrap_or_else(|| panic!("{cell:?} is no power"))
+        let mut bits = (0..=u8::MAX).map(F8E8M0::from_bits);
+        bits.find(|bits| bits.load().is(cell)).unwrap_or_else(|| panic!("{cell:?} is no power"))
     }
 
     fn load(self) -> Cell {

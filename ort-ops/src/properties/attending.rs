@@ -1,4 +1,4 @@
-//! Attention as it is defined, head by head: what the oracles of all its forms are made of.
+//! Attention by its definition, head by head: the base of the oracles of all its forms.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -6,11 +6,11 @@ use ort_tensor::{DType, Tensor};
 use super::draw::signed;
 use super::{Array, Cell, Draw};
 
-/// What computing in another order makes of results below some dozens: all are of float64, rounded
-/// once to the type.
+/// The error of another order of evaluation, for results below some dozens: all are computed in float64 and rounded
+/// once.
 pub(super) const SLACK: f64 = 1e-9;
 
-/// The types that operands may have whatever the data is of.
+/// The types that operands may have independently of the data.
 pub(super) const FLOATS: [DType; 4] = [DType::F16, DType::Bf16, DType::F32, DType::F64];
 
 /// The dimensions of an attention.
@@ -20,23 +20,23 @@ pub(super) struct Sizes {
     pub(super) heads: usize,
     /// Queries.
     pub(super) len: usize,
-    /// Keys, among them so many of the past.
+    /// All keys, including those of the past.
     pub(super) total: usize,
     pub(super) past: usize,
 }
 
-/// What hides keys from queries.
-pub(super) struct Hiding {
+/// What masks keys.
+pub(super) struct Masking {
     pub(super) sizes: Sizes,
     pub(super) mask: Option<Tensor>,
     pub(super) biases: Option<Tensor>,
-    /// What is added to the score of a key that the mask hides.
+    /// What is added to the score of a masked key.
     pub(super) filter: Option<f32>,
-    /// Whether a query sees no later key; but the last one sees all there are.
+    /// Whether a query sees no later key; but the last one sees all keys.
     pub(super) is_causal: bool,
 }
 
-impl Hiding {
+impl Masking {
     pub(super) fn draw(draw: &mut Draw, dtype: DType, sizes: Sizes) -> Self {
         Self {
             sizes,
@@ -106,7 +106,7 @@ pub(super) fn scores(q: &Array, k: &Array, f: impl Fn(f64, &[usize]) -> f64) -> 
     })
 }
 
-/// The softmax of the scores of each query, among which its sink takes part; zeros if no key is seen.
+/// The softmax of the scores of each query, including its sink; zeros if no key is visible.
 pub(super) fn weights(scores: &Array, sinks: Option<&[f64]>) -> Array {
     let row = |at: &[usize]| -> Vec<f64> {
         (0..scores.shape[3]).map(|j| scores.at(&[at[0], at[1], at[2], j]).float()).collect()
@@ -160,7 +160,7 @@ pub(super) fn rotated(
     })
 }
 
-/// Of `[n, …]` that with this index.
+/// Element `i` of `[n, …]`.
 pub(super) fn part(x: &Array, i: usize) -> Array {
     Array::from_fn(&x.shape[1..], |at| x.at(&[&[i], at].concat()).clone())
 }
@@ -175,7 +175,7 @@ pub(super) fn joined(past: Option<&Array>, used: usize, new: &Array) -> Array {
     })
 }
 
-/// A buffer with other steps over its first ones.
+/// A buffer with its first steps replaced.
 pub(super) fn overlaid(buffer: &Array, steps: &Array) -> Array {
     Array::from_fn(&buffer.shape, |at| {
         let from = if at[2] < steps.shape[2] { steps } else { buffer };
@@ -203,9 +203,8 @@ pub(super) fn key_mask(draw: &mut Draw, sizes: Sizes) -> Option<Tensor> {
     Some(cells.to_tensor(DType::I32))
 }
 
-/// Whether the mask shows a key to a query: a number above 0 for the key, of all queries or of this
-/// one, which come after the past; or the ends of the keys of each batch, perhaps with their starts,
-/// perhaps with what packs a batch.
+/// Whether the mask leaves a key visible to a query: by a number above 0 for the key, for all queries or for this
+/// one; or by the ends of the keys of each batch, optionally with their starts or with the packing of a batch.
 pub(super) fn is_shown(mask: &Array, sizes: Sizes, at: &[usize]) -> bool {
     let (batch, query, key) = (at[0], at[2], at[3]);
     match mask.shape[..] {
@@ -221,7 +220,7 @@ pub(super) fn is_shown(mask: &Array, sizes: Sizes, at: &[usize]) -> bool {
     }
 }
 
-/// What is added to the scores, `[B or 1, N or 1, S, T]`, if there is something.
+/// What is added to the scores, `[B or 1, N or 1, S, T]`, if any.
 pub(super) fn biases(draw: &mut Draw, dtype: DType, sizes: Sizes) -> Option<Tensor> {
     let Sizes { batch, heads, len, total, .. } = sizes;
     let shape = [draw.pick(&[1, batch]), draw.pick(&[1, heads]), len, total];

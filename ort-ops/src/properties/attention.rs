@@ -8,7 +8,7 @@ use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[Property::onnx("Attention", &[23, 24, 25], attention)];
 
-/// What doubles of sums of a few terms not above 50 err by.
+/// The error of sums of a few terms up to 50 in double precision.
 const DISTANCE: f64 = 4096.0 * f64::EPSILON;
 
 /// Which keys a query sees, by position.
@@ -16,7 +16,7 @@ struct Sight {
     is_causal: bool,
     /// How many keys before and after its own position, where that is limited.
     window: [Option<i64>; 2],
-    /// The keys that are there, and the position of the first query, for each batch.
+    /// The number of keys, and the position of the first query, for each batch.
     lens: Vec<i64>,
     offsets: Vec<i64>,
     /// Whether the lengths are an operand.
@@ -43,7 +43,7 @@ impl Sight {
     }
 }
 
-/// How scores are made, of `q: [B, Hq, S, D]` and `k: [B, Hkv, T, D]`.
+/// How scores are computed, of `q: [B, Hq, S, D]` and `k: [B, Hkv, T, D]`.
 struct Scoring<'a> {
     q: Array,
     k: Array,
@@ -72,13 +72,13 @@ impl Scoring<'_> {
         self.capped(at) + self.sight.bias(at)
     }
 
-    /// How much each key counts for a query.
+    /// The weight of each key for a query.
     fn weights(&self, at: &[usize], keys: usize) -> Vec<f64> {
         let score = |key| self.biased(&[at[0], at[1], at[2], key]);
         softmax(&(0..keys).map(score).collect::<Vec<_>>())
     }
 
-    /// A score as the last output shows it.
+    /// A score at the stage of the last output.
     fn stage(&self, mode: Option<i64>, at: &[usize]) -> Cell {
         Cell::Float(match mode.unwrap_or(0) {
             0 => self.raw(at),
@@ -89,7 +89,7 @@ impl Scoring<'_> {
     }
 }
 
-/// `weight / Σ weights`, or zeros if nothing is seen.
+/// `weight / Σ weights`, or zeros if no key is visible.
 fn softmax(scores: &[f64]) -> Vec<f64> {
     let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if most == f64::NEG_INFINITY {
@@ -99,7 +99,7 @@ fn softmax(scores: &[f64]) -> Vec<f64> {
     scores.iter().map(|score| (score - most).exp() / sum).collect()
 }
 
-/// The array behind its past, along the steps.
+/// The array after its past, along the steps.
 fn appended(past: Option<&Array>, new: &Array) -> Array {
     let Some(past) = past else { return new.clone() };
     let n = past.shape[2];
@@ -116,7 +116,7 @@ fn packed(x: &Array) -> Array {
     x.reshaped(&[x.shape[0], x.shape[1], x.shape[2] * x.shape[3]])
 }
 
-/// Which keys are seen, with the attributes and operands that say so.
+/// Which keys are visible, with the corresponding attributes and operands.
 fn sight(
     draw: &mut Draw,
     dtype: DType,

@@ -1,4 +1,4 @@
-//! BatchNormalization, which in training makes running averages, too.
+//! BatchNormalization, which in training also returns running averages.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -10,10 +10,10 @@ struct Batch {
     x: Tensor,
     /// Scale, b, mean and variance.
     parameters: [Tensor; 4],
-    /// The axes of which each place has parameters of its own.
+    /// The axes along which parameters differ.
     own: Vec<usize>,
     epsilon: f64,
-    /// How much of the running averages stays, if this is training.
+    /// The weight of the old running averages, in training.
     momentum: Option<f64>,
     n_outputs: usize,
 }
@@ -84,7 +84,7 @@ impl Batch {
         all.into_iter().flatten().take(self.n_outputs).collect()
     }
 
-    /// What `f` makes of the elements that share parameters.
+    /// `f` of the elements that share parameters.
     fn found(&self, f: fn(&[f64]) -> f64) -> Array {
         let rank = self.x.shape().len();
         let joined: Vec<_> = (0..rank).filter(|axis| !self.own.contains(axis)).collect();

@@ -31,7 +31,7 @@ fn operands(draw: &mut Draw, dtype: DType) -> [Tensor; 2] {
     [draw.wild(dtype, &shapes[0]), draw.wild(dtype, &shapes[1])]
 }
 
-/// A function of two numbers: of integers exact, in their low bits.
+/// A function of two numbers: exact for integers, in their low bits.
 fn pair(
     operands: [Tensor; 2],
     of_ints: impl Fn(i128, i128) -> i128 + 'static,
@@ -59,7 +59,7 @@ fn booleans(draw: &mut Draw, dtype: DType, f: fn(bool, bool) -> bool) -> Sample 
     })
 }
 
-/// Of 64 bits, the product of two has more than 128 now and then.
+/// Products of 64-bit integers sometimes exceed 128 bits.
 fn wrapping_mul(a: i128, b: i128) -> i128 {
     a.wrapping_mul(b)
 }
@@ -71,7 +71,7 @@ fn without_zeros(x: &Tensor) -> Tensor {
 
 fn modulo(draw: &mut Draw, dtype: DType) -> Sample {
     let (shapes, _) = draw.broadcast(2);
-    // Of small whole numbers the quotients of the definition are exact enough to be rounded.
+    // For small whole numbers the quotients of the definition are exact enough to be rounded.
     let [a, b] = if dtype.is_float() {
         [draw.small(dtype, &shapes[0]), draw.small(dtype, &shapes[1])]
     } else {
@@ -89,7 +89,7 @@ fn modulo(draw: &mut Draw, dtype: DType) -> Sample {
     }
 }
 
-/// What is between the quotient that leaves a remainder from 0 up and the one rounded down.
+/// The difference between the Euclidean quotient and the floored one.
 fn floor_correction(a: i128, b: i128) -> i128 {
     if b < 0 && a.rem_euclid(b) != 0 { -1 } else { 0 }
 }
@@ -98,7 +98,7 @@ fn bit_shift(draw: &mut Draw, dtype: DType) -> Sample {
     let (shapes, _) = draw.broadcast(2);
     let bits = i128::try_from(dtype.bits()).unwrap();
     let a = draw.wild(dtype, &shapes[0]);
-    // Mostly by less than the width, now and then by more.
+    // Mostly by less than the width, sometimes by more.
     let b = Draw::map(&draw.wild(dtype, &shapes[1]), |b| match b {
         Cell::Int(b) => Cell::Int(b % (bits + 2)),
         b => b.clone(),
@@ -119,14 +119,14 @@ fn bit_shift(draw: &mut Draw, dtype: DType) -> Sample {
     pair([a, b], of_ints, |a, _| a).attr("direction", Attr::String(direction.to_owned()))
 }
 
-/// Base and exponent of types of their own, of one type before version 12.
+/// Base and exponent of different types, of one type before version 12.
 fn pow(draw: &mut Draw, dtype: DType) -> Sample {
     let (shapes, _) = draw.broadcast(2);
     let numbers: Vec<_> = DType::ALL.iter().copied().filter(|dtype| dtype.is_number()).collect();
     let of_exponent = if draw.version < 12 { dtype } else { draw.pick(&numbers) };
     let (base, mut exponent) = (draw.small(dtype, &shapes[0]), draw.small(of_exponent, &shapes[1]));
     if dtype.is_integer() {
-        // An integer to the power of a negative one is no integer.
+        // An integer to a negative power is not an integer.
         exponent = Draw::map(&exponent, |e| match e {
             Cell::Int(e) => Cell::Int(e.abs()),
             Cell::Float(e) => Cell::Float(e.abs()),
@@ -139,7 +139,7 @@ fn pow(draw: &mut Draw, dtype: DType) -> Sample {
     })
 }
 
-/// The slope stretches to the operand, but not the reverse.
+/// The slope broadcasts to the operand, but not the reverse.
 fn prelu(draw: &mut Draw, dtype: DType) -> Sample {
     let shape = draw.shape(0);
     let of_slope = draw.operand(&shape);

@@ -1,4 +1,4 @@
-//! Operators on weights in blocks of quantized values, each block with a scale of its own.
+//! Operators on weights in blocks of quantized values, each block with its own scale.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -15,8 +15,8 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::microsoft("MatMulNBits", matmul_nbits),
 ];
 
-/// The bits of code `i` of quantized values in bytes, the first in the lowest bits.
-fn code(bytes: &[Cell], bits: usize, i: usize) -> f64 {
+/// Quantized value `i` of packed ones, the first in the lowest bits.
+fn packed_at(bytes: &[Cell], bits: usize, i: usize) -> f64 {
     let byte = bytes[i * bits / 8].int() >> (i * bits % 8);
     Cell::Int(byte & ((1 << bits) - 1)).float()
 }
@@ -37,7 +37,7 @@ fn matmul_nbits(draw: &mut Draw, dtype: DType) -> Sample {
     let (bits, block) = (draw.pick(&[2, 4, 8]), draw.pick(&[16, 32]));
     let n_blocks = k.div_ceil(block);
     let a = left(draw, dtype, k);
-    let codes = draw.any(DType::U8, &[n, n_blocks, block * bits / 8]);
+    let quantized = draw.any(DType::U8, &[n, n_blocks, block * bits / 8]);
     let scale = scales_of(draw, dtype, &[n, n_blocks]);
     let zero_bytes = (n_blocks * bits).div_ceil(8);
     let zero_point = match draw.below(3) {
@@ -49,10 +49,10 @@ fn matmul_nbits(draw: &mut Draw, dtype: DType) -> Sample {
     let groups = draw.one_in(3).then_some(groups);
     let bias = draw.small(dtype, &[n]);
     let bias = draw.one_in(2).then_some(bias);
-    let sample = Sample::new(&[&a.clone(), &codes.clone(), &scale.clone()], {
+    let sample = Sample::new(&[&a.clone(), &quantized.clone(), &scale.clone()], {
         let (zero_point, groups, bias) = (zero_point.clone(), groups.clone(), bias.clone());
         move || {
-            let (codes, scale) = (Array::of(&codes), Array::of(&scale));
+            let (quantized, scale) = (Array::of(&quantized), Array::of(&scale));
             let zeros = zero_point.as_ref().map(Array::of);
             let w = Array::from_fn(&[k, n], |at| {
                 let (k, row) = (at[0], at[1]);
@@ -60,16 +60,16 @@ fn matmul_nbits(draw: &mut Draw, dtype: DType) -> Sample {
                     .as_ref()
                     .map_or(k / block, |groups| usize::try_from(groups.cells[k].int()).unwrap());
                 let row_bytes = n_blocks * block * bits / 8;
-                let code_of_row =
-                    code(&codes.cells[row * row_bytes..(row + 1) * row_bytes], bits, k);
+                let q_of_row =
+                    packed_at(&quantized.cells[row * row_bytes..(row + 1) * row_bytes], bits, k);
                 let zero = match &zeros {
                     None => f64::from(1 << (bits - 1)),
                     Some(zeros) if zeros.shape.len() == 1 => {
-                        code(&zeros.cells[row * zero_bytes..], bits, own)
+                        packed_at(&zeros.cells[row * zero_bytes..], bits, own)
                     }
                     Some(zeros) => zeros.at(&[row, own]).float(),
                 };
-                Cell::Float((code_of_row - zero) * scale.at(&[row, own]).float())
+                Cell::Float((q_of_row - zero) * scale.at(&[row, own]).float())
             });
             let y = multiplied(DType::F64, &Array::of(&a), &w);
             let bias = bias.as_ref().map(Array::of);
@@ -121,24 +121,24 @@ const NF4: [f64; 16] = [
     1.0,
 ];
 
-/// Quantized values follow each other through all rows, the first in the highest bits.
+/// Quantized values are packed across rows, the first in the highest bits.
 fn matmul_bnb4(draw: &mut Draw, dtype: DType) -> Sample {
     let (n, k, block) = (draw.some_dim(), 1 + draw.below(40), draw.pick(&[16, 32]));
     let (is_transposed, transposed) = draw.flag(true);
     let is_normal = draw.one_in(2);
     let a = left(draw, dtype, if is_transposed { k } else { n });
-    let codes = draw.any(DType::U8, &[(n * k).div_ceil(2)]);
+    let quantized = draw.any(DType::U8, &[(n * k).div_ceil(2)]);
     let scale = scales_of(draw, dtype, &[(n * k).div_ceil(block)]);
-    let sample = Sample::new(&[&a.clone(), &codes.clone(), &scale.clone()], move || {
-        let (codes, scale) = (Array::of(&codes), Array::of(&scale));
+    let sample = Sample::new(&[&a.clone(), &quantized.clone(), &scale.clone()], move || {
+        let (quantized, scale) = (Array::of(&quantized), Array::of(&scale));
         let w = Array::from_fn(&[n, k], |at| {
             let i = at[0] * k + at[1];
-            let byte = codes.cells[i / 2].int();
-            let code = usize::try_from(if i % 2 == 0 { byte >> 4 } else { byte & 15 }).unwrap();
-            let value = match (is_normal, code / 8) {
-                (true, _) => NF4[code],
-                (false, 0) => FP4[code] / 12.0,
-                (false, _) => -FP4[code - 8] / 12.0,
+            let byte = quantized.cells[i / 2].int();
+            let q = usize::try_from(if i % 2 == 0 { byte >> 4 } else { byte & 15 }).unwrap();
+            let value = match (is_normal, q / 8) {
+                (true, _) => NF4[q],
+                (false, 0) => FP4[q] / 12.0,
+                (false, _) => -FP4[q - 8] / 12.0,
             };
             Cell::Float(value * scale.cells[i / block].float())
         });
@@ -158,7 +158,7 @@ fn matmul_bnb4(draw: &mut Draw, dtype: DType) -> Sample {
         .maybe("transB", transposed)
 }
 
-/// Blocks follow each other column by column: scale, perhaps a zero point, quantized values.
+/// Blocks column by column: scale, optional zero point, quantized values.
 fn matmul_fpq4(draw: &mut Draw, dtype: DType) -> Sample {
     let (k, n) = (1 + draw.below(70), draw.some_dim());
     let kind = draw.pick(&[None, Some(0), Some(1), Some(2)]);
@@ -173,10 +173,10 @@ fn matmul_fpq4(draw: &mut Draw, dtype: DType) -> Sample {
         let zero_point = if has_zero_point { draw.pick(&[0, 7, 15]) } else { 8 };
         blob.extend(has_zero_point.then_some(zero_point));
         for unit in (first..first + block).step_by(32) {
-            let codes: Vec<_> = (0..32).map(|_| draw.pick(&[0_u8, 3, 8, 15])).collect();
-            blob.extend((0..16).map(|i| codes[i] | codes[i + 16] << 4));
-            for (i, code) in (unit..k).zip(codes) {
-                let value = f64::from(scale) * (f64::from(code) - f64::from(zero_point));
+            let quantized: Vec<_> = (0..32).map(|_| draw.pick(&[0_u8, 3, 8, 15])).collect();
+            blob.extend((0..16).map(|i| quantized[i] | quantized[i + 16] << 4));
+            for (i, q) in (unit..k).zip(quantized) {
+                let value = f64::from(scale) * (f64::from(q) - f64::from(zero_point));
                 w.cells[i * n + column] = Cell::Float(value);
             }
         }
@@ -189,23 +189,23 @@ fn matmul_fpq4(draw: &mut Draw, dtype: DType) -> Sample {
     sample.maybe("blk_quant_type", kind.map(size))
 }
 
-/// What a node of GatherBlockQuantized has quantized values in.
+/// How a node of GatherBlockQuantized stores quantized values.
 struct Packing {
-    /// The bits of a code in a byte; none if each code is an element.
+    /// The bits of a quantized value in a byte; none if each quantized value is an element.
     bits: Option<usize>,
     is_float: bool,
 }
 
 impl Packing {
-    /// The number that stands at a position of an array whose last dimension may be packed.
+    /// The number at a position of an array whose last dimension may be packed.
     fn number(&self, x: &Array, at: &[usize]) -> f64 {
         let Some(bits) = self.bits else { return x.at(at).float() };
         let (row, last) = at.split_at(at.len() - 1);
         let byte = [row, &[last[0] * bits / 8]].concat();
-        code(&[x.at(&byte).clone()], bits, last[0] % (8 / bits))
+        packed_at(&[x.at(&byte).clone()], bits, last[0] % (8 / bits))
     }
 
-    /// A shape of quantized values as it is stored.
+    /// The stored shape of quantized values.
     fn stored(&self, shape: &[usize]) -> Vec<usize> {
         let mut shape = shape.to_vec();
         if let (Some(bits), Some(last)) = (self.bits, shape.last_mut()) {

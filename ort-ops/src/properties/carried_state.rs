@@ -1,4 +1,4 @@
-//! Operators with a state that one run hands to the next.
+//! Operators with a state passed from one run to the next.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -11,10 +11,10 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("LinearAttention", &[27], linear_attention),
 ];
 
-/// How many ULPs of a double the sum of a few terms can be off where they cancel: 20 bits.
+/// The error, in ULPs of a double, of a sum of a few cancelling terms: 20 bits.
 const CANCELLED: f64 = 1_048_576.0;
 
-/// Convolution of what came before, zeros at first, and the operand after it.
+/// Convolution of the past, initially zeros, followed by the operand.
 fn causal_conv(draw: &mut Draw, dtype: DType) -> Sample {
     let [batch, channels, len] = [(); 3].map(|()| draw.dim());
     let taps = draw.some_dim();
@@ -50,8 +50,8 @@ fn causal_conv(draw: &mut Draw, dtype: DType) -> Sample {
     .maybe("activation", activation.map(|it| Attr::String(it.to_owned())))
 }
 
-/// What changes states `[b, head, row, column]`: first they decay, then they gain the key times what
-/// is new in the value.
+/// What changes states `[b, head, row, column]`: first they decay, then the key times the new part of the value is
+/// added.
 struct Steps {
     /// `[b, t, head, row]`
     k: Array,
@@ -85,7 +85,7 @@ impl Steps {
 }
 
 /// `y[b, t, head, column] = Σ scale · q[b, t, head, row] · state[b, head / n, row, column]`, the
-/// states being those after each step; each of their heads serves `n` of `q`.
+/// states being those after each step; each of their heads is shared by `n` of `q`.
 fn read(q: &Array, states: &[Array], scale: f64) -> Array {
     let [_, heads, size, v_size] = states[0].shape[..] else { panic!("states of another rank") };
     let n_shared = q.shape[2] / heads;

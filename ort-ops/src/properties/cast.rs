@@ -48,9 +48,9 @@ fn target(draw: &mut Draw) -> DType {
 enum Kind {
     Text,
     Bool,
-    /// Of any width.
+    /// Any width.
     Integer,
-    /// Of any width.
+    /// Any width.
     Float,
     Complex,
 }
@@ -67,7 +67,7 @@ fn kind(dtype: DType) -> Kind {
     }
 }
 
-/// How types without a place for every value are met.
+/// The rounding to types that cannot represent every value.
 #[derive(Clone, Copy)]
 struct Rounding {
     saturates: bool,
@@ -92,7 +92,7 @@ fn cast(draw: &mut Draw, from: DType, to: DType) -> Sample {
     sample.maybe("saturate", saturate).maybe("round_mode", mode)
 }
 
-/// Values of which the standard says what they become.
+/// Values whose conversion the standard defines.
 fn source(draw: &mut Draw, (from, to): (DType, DType), shape: &[usize]) -> Tensor {
     match (kind(from), kind(to)) {
         (Kind::Text, of_y) => {
@@ -129,7 +129,7 @@ fn one_instead(x: &Cell) -> Cell {
     }
 }
 
-/// Whether the standard says what this becomes.
+/// Whether the standard defines this conversion.
 fn is_defined(x: &Cell, to: DType) -> bool {
     match (x, to) {
         (Cell::Int(x), DType::F8E8M0) => *x > 0,
@@ -161,7 +161,7 @@ fn convert(x: &Cell, to: DType, rounding: Rounding) -> Cell {
         (Cell::Float(x), Kind::Bool) => Cell::Bool(*x != 0.0),
         (Cell::Float(x), Kind::Integer) => Cell::whole(x.trunc()),
         (Cell::Float(x), _) => Cell::Float(narrow(*x, to, rounding)),
-        (Cell::Complex(..), _) => panic!("{x:?} becomes nothing else"),
+        (Cell::Complex(..), _) => panic!("{x:?} cannot be converted"),
     }
 }
 
@@ -180,7 +180,7 @@ fn parsed(text: &str) -> Cell {
     text.parse().map_or_else(|_| Cell::Float(text.parse().unwrap()), Cell::Int)
 }
 
-/// What a float becomes in a type without a place for every float; the others round by themselves.
+/// A float rounded to a type that cannot represent it; other types round on conversion.
 fn narrow(x: f64, to: DType, rounding: Rounding) -> f64 {
     let largest = match to {
         DType::F8E4M3Fn => 448.0,
@@ -212,7 +212,7 @@ fn power_of_two(x: f64, rounding: Rounding) -> f64 {
     }
 }
 
-/// The nearest of eight magnitudes; halfway between two, the one at an even place.
+/// The nearest of eight magnitudes; halfway between two, the one with even index.
 fn nearest_of_four_bits(x: f64) -> f64 {
     let magnitudes = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
     let distance = |i: usize| (x.abs().min(6.0) - magnitudes[i]).abs();

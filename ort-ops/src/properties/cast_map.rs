@@ -12,7 +12,7 @@ fn cast_map(draw: &mut Draw, dtype: DType) -> Sample {
     let to = draw.pick(&[None, Some("TO_FLOAT"), Some("TO_INT64"), Some("TO_STRING")]);
     let width = draw.one_in(2).then(|| 1 + draw.below(8));
     let n = draw.below(7);
-    // Keys below zero have no place in a sparse row.
+    // Negative keys are not allowed in a sparse row.
     let least = if width.is_some() { 0 } else { -5 };
     let keys: Vec<i64> =
         draw.permutation(12).into_iter().take(n).map(|key| signed(key) + least).collect();
@@ -55,7 +55,7 @@ fn cast_map(draw: &mut Draw, dtype: DType) -> Sample {
         .maybe("max_map", width.map(|width| Attr::Int(signed(width))))
 }
 
-/// A number whose six decimals are exact, or none at all.
+/// A number whose six decimals are exact, or not a finite number.
 fn float(draw: &mut Draw) -> Cell {
     let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30];
     Cell::Float(match draw.one_in(6) {
@@ -64,7 +64,7 @@ fn float(draw: &mut Draw) -> Cell {
     })
 }
 
-/// A number as text, maybe with blanks around it.
+/// A number as text, possibly with spaces around it.
 fn number(draw: &mut Draw, is_whole: bool) -> String {
     let texts = ["0", "-7", " 12", "3 ", "9007199254740993", "1.5", "-0.25", "1e3", "inf"];
     draw.pick(&texts[..if is_whole { 5 } else { texts.len() }]).to_owned()

@@ -1,4 +1,4 @@
-//! What oracles compute of cells.
+//! Computations of oracles on cells.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use super::Cell;
 use super::draw::bounds;
 
 impl Cell {
-    /// The integer that a float is.
+    /// A float as an integer.
     #[expect(clippy::cast_possible_truncation, reason = "checked")]
     pub(super) fn whole(value: f64) -> Cell {
         let integer = value as i128;
@@ -16,7 +16,7 @@ impl Cell {
         Cell::Int(integer)
     }
 
-    /// What a number is in a type: of integers the nearest one, the even one of two, that it has.
+    /// A number in a type: for integers the nearest one, ties to even, saturated.
     pub(super) fn saturated(dtype: DType, value: f64) -> Cell {
         if !dtype.is_integer() {
             return Cell::Float(value);
@@ -40,8 +40,7 @@ impl Cell {
         }
     }
 
-    /// The first of the largest cells, or of the smallest ones, and where it is; the first NaN, if
-    /// there is one.
+    /// The first of the largest cells, or of the smallest ones, and its position; the first NaN, if there is one.
     pub(super) fn extreme<'a>(
         wanted: Ordering,
         cells: impl IntoIterator<Item = &'a Cell>,
@@ -68,7 +67,7 @@ impl Cell {
             false => Cell::Int(cells.iter().fold(1, |all: i128, x| all.wrapping_mul(x.int()))),
         }
     }
-    /// A number as a cell of a type: of integers the whole number that it is.
+    /// A number as a cell of a type: for integers its integral value.
     pub(super) fn number(dtype: DType, value: f64) -> Cell {
         if dtype.is_float() { Cell::Float(value) } else { Cell::whole(value) }
     }

@@ -19,9 +19,8 @@ pub(super) const PROPERTIES: &[Property] = &[
     }),
 ];
 
-/// Bounds are attributes before version 11, inputs from there on, each absent or given. In
-/// version 6 absent ones are the largest finite floats, else there are none. Where the lower is the
-/// larger, everything is the upper.
+/// Bounds are attributes before version 11, inputs from there on, each absent or given. In version 6 absent ones are
+/// the largest finite floats, otherwise infinite. If the lower is larger, every result is the upper.
 fn clip(draw: &mut Draw, dtype: DType) -> Sample {
     let shape = draw.shape(0);
     let x = draw.wild(dtype, &shape);

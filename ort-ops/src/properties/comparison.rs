@@ -1,4 +1,4 @@
-//! Questions about elements: the answers are booleans.
+//! Predicates and comparisons of elements.
 
 use std::cmp::Ordering;
 
@@ -43,7 +43,7 @@ fn comparison(draw: &mut Draw, dtype: DType, f: fn(Option<Ordering>) -> bool) ->
     Sample::combined(&operands, DType::Bool, move |cells| Cell::Bool(f(cells[0].order(cells[1]))))
 }
 
-/// A tensor of any numbers, not-a-number and infinities among them.
+/// A tensor of any numbers, including NaN and infinities.
 fn special(draw: &mut Draw, dtype: DType) -> Tensor {
     let shape = draw.shape(0);
     let is_8_bit = dtype.bits() == 8 && !dtype.is_integer() && !dtype.is_bool();

@@ -65,7 +65,7 @@ fn einsum(draw: &mut Draw, dtype: DType) -> Sample {
     .attr("equation", Attr::String(equation))
 }
 
-/// Up to three letters, one of them perhaps twice, and an ellipsis somewhere.
+/// Up to three letters, possibly one of them twice, and an ellipsis somewhere.
 fn operand(draw: &mut Draw, letters: &Indices, ellipsis: &[usize]) -> Operand {
     let n = draw.below(4);
     let has_ellipsis = draw.one_in(2);

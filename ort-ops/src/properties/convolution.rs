@@ -41,7 +41,7 @@ impl Convolution {
         [&[self.x[0], self.w[0]], &self.windows.output[..]].concat()
     }
 
-    /// `Σ w[m, c, k] · seen(image, channel, window, k)`, where padding is nothing.
+    /// `Σ w[m, c, k] · seen(image, channel, window, k)`, where padding is 0.
     fn sums(
         &self,
         dtype: DType,
@@ -120,7 +120,7 @@ fn conv(draw: &mut Draw, dtype: DType, is_fused: bool) -> Sample {
         .maybe("activation_params", parameters)
 }
 
-/// The element between elements, weighted linearly; 0 outside.
+/// Linear interpolation between elements; 0 outside.
 fn between(x: &Array, plane: &[usize], place: &[f64]) -> f64 {
     let corner = |corner: Vec<usize>| {
         let mut weight = 1.0;
@@ -139,7 +139,7 @@ fn between(x: &Array, plane: &[usize], place: &[f64]) -> f64 {
     indices(&vec![2; place.len()]).into_iter().map(corner).sum()
 }
 
-/// Offsets are halves, so that weights are exact.
+/// Offsets are multiples of ½, so that weights are exact.
 fn deformed(draw: &mut Draw, dtype: DType) -> Sample {
     let mut convolution = Convolution::draw(draw);
     convolution.windows.attrs.retain(|(name, _)| *name != "auto_pad");

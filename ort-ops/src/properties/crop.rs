@@ -1,4 +1,4 @@
-//! Boxes that are cut out of images: at places that binary fractions hold exactly.
+//! Boxes cropped from images, at positions that binary fractions represent exactly.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -8,7 +8,7 @@ use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[Property::microsoft("CropAndResize", crop_and_resize)];
 
-/// Where an element of a crop lies on an axis of `n` elements.
+/// The position of an element of a crop on an axis of `n` elements.
 fn place([start, end]: [f64; 2], n: usize, i: usize, len: usize) -> f64 {
     let greatest = n as f64 - 1.0;
     match len {

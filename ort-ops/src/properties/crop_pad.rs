@@ -8,8 +8,7 @@ use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[Property::onnx("CenterCropPad", &[18], center)];
 
-/// Each axis on its own: the new one begins so far behind the old one, or before it, that half of
-/// what it lacks, or has too much, is on either side; the odd one is behind.
+/// Each axis separately: half of the difference in length is added or removed on each side; the odd one at the end.
 fn center(draw: &mut Draw, dtype: DType) -> Sample {
     let shape = draw.shape(0);
     let rank = shape.len();

@@ -1,4 +1,4 @@
-//! Det, whose result is as near as elimination gets.
+//! Det, within the error of elimination.
 
 use ort_tensor::DType;
 

@@ -1,12 +1,12 @@
-//! Random nodes: what a property draws its samples from.
+//! The random source of the samples of properties.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
 use super::array::{Array, Cell};
 
-/// A source of random shapes, values and choices. Everything follows from a seed and a size, so
-/// that a failing sample can be drawn again, and smaller ones near it.
+/// A source of random shapes, values and choices. Everything follows from a seed and a size, so that a failing sample
+/// can be reproduced and reduced.
 pub(super) struct Draw {
     state: u64,
     size: usize,
@@ -49,7 +49,7 @@ impl Draw {
         items[self.below(items.len())].clone()
     }
 
-    /// A dimension, 0 now and then.
+    /// A dimension, sometimes 0.
     pub(super) fn dim(&mut self) -> usize {
         if self.one_in(12) { 0 } else { 1 + self.below(self.size.max(1)) }
     }
@@ -70,20 +70,20 @@ impl Draw {
         self.shape_of_rank(rank)
     }
 
-    /// An axis of a tensor of this rank, and how a node may write it: also from the back.
+    /// An axis of a tensor of this rank, and its value in a node, possibly negative.
     pub(super) fn axis(&mut self, rank: usize) -> (usize, i64) {
         let axis = self.below(rank);
         (axis, self.written(axis, rank))
     }
 
-    /// How a node may write a flag that has a default.
+    /// A form in which a node may state a flag that has a default.
     pub(super) fn flag(&mut self, default: bool) -> (bool, Option<Attr>) {
         let flag = self.one_in(2);
         let written = Some(Attr::Int(flag.into())).filter(|_| flag != default || self.one_in(2));
         (flag, written)
     }
 
-    /// How a node may write an axis.
+    /// A form in which a node may state an axis.
     pub(super) fn written(&mut self, axis: usize, rank: usize) -> i64 {
         let (axis, rank) = (i64::try_from(axis).unwrap(), i64::try_from(rank).unwrap());
         if self.one_in(2) { axis - rank } else { axis }
@@ -109,7 +109,7 @@ impl Draw {
     pub(super) fn broadcast(&mut self, n: usize) -> (Vec<Vec<usize>>, Vec<usize>) {
         let result = self.shape(0);
         let mut operands: Vec<Vec<usize>> = (0..n).map(|_| self.operand(&result)).collect();
-        // One of them has every dimension, so that the result is what it is.
+        // One of them has every dimension, so that the result has this shape.
         let whole = self.below(n);
         operands[whole].clone_from(&result);
         (operands, result)
@@ -127,8 +127,8 @@ impl Draw {
     }
 
     /// A tensor of small whole numbers, −4 to 4 (from 0 for types without sign), which every
-    /// number type holds, and whose sums and products are exact; complex ones have such parts. Of
-    /// other types, of anything.
+    /// number type holds, and whose sums and products are exact; complex ones have such parts. For other types, of
+    /// any values.
     pub(super) fn small(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
         let least = if has_sign(dtype) { -4 } else { 0 };
         if dtype.is_integer() {
@@ -151,8 +151,8 @@ impl Draw {
         if dtype.is_integer() { self.any(dtype, shape) } else { self.small(dtype, shape) }
     }
 
-    /// A tensor of numbers from −`bound` to `bound`, rounded to `dtype`; integers are whole. Of
-    /// types that are no numbers, of anything.
+    /// A tensor of numbers from −`bound` to `bound`, rounded to `dtype`; integers are whole. Other
+    /// types hold any values.
     pub(super) fn real(&mut self, dtype: DType, shape: &[usize], bound: f64) -> Tensor {
         if !dtype.is_float() {
             return self.small(dtype, shape);
@@ -165,7 +165,7 @@ impl Draw {
         Array::from_fn(shape, &mut cell).to_tensor(dtype)
     }
 
-    /// A tensor of numbers near zero, or of anything.
+    /// A tensor of numbers near zero, or of any values.
     pub(super) fn wild(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
         match self.below(4) {
             0 => self.any(dtype, shape),
@@ -184,11 +184,11 @@ impl Draw {
             }
             DType::Bool => Array::from_fn(shape, |_| Cell::Bool(self.one_in(2))).to_tensor(dtype),
             packed if packed.is_packed() => {
-                let codes = 1 << packed.bits();
-                let codes: Vec<_> =
-                    (0..n).map(|_| u8::try_from(self.below(codes)).unwrap()).collect();
+                let n_values = 1 << packed.bits();
+                let elements: Vec<_> =
+                    (0..n).map(|_| u8::try_from(self.below(n_values)).unwrap()).collect();
                 let mut tensor = Tensor::zeros(dtype, shape).unwrap();
-                tensor.view_mut().pack(&codes).unwrap();
+                tensor.view_mut().pack(&elements).unwrap();
                 tensor
             }
             _ => {
@@ -199,8 +199,7 @@ impl Draw {
         }
     }
 
-    /// Indices below `n`, which is not 0 unless the shape has no elements: also from the back, if
-    /// they may be.
+    /// Indices below `n`, which is not 0 unless the shape has no elements: negative ones included, if allowed.
     pub(super) fn positions(&mut self, shape: &[usize], n: usize, may_be_negative: bool) -> Array {
         let least = if may_be_negative { -signed(n) } else { 0 };
         Array::from_fn(shape, |_| Cell::Int(self.int(least, signed(n) - 1).into()))
@@ -237,7 +236,7 @@ pub(super) fn ints(values: &[i64]) -> Tensor {
     Tensor::from_slice(&[values.len()], values).unwrap()
 }
 
-/// A count as a node writes it.
+/// A count as an integer of a node.
 pub(super) fn signed(n: usize) -> i64 {
     i64::try_from(n).unwrap()
 }

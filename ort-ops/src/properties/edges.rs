@@ -1,4 +1,4 @@
-//! Operators that move elements by their place in a block, and fill what nothing moves to.
+//! Operators that move elements by their position in a block, and fill the rest.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -29,7 +29,7 @@ fn pad(draw: &mut Draw, dtype: DType) -> Sample {
         let has_axes = draw.version >= 18 && draw.one_in(2);
         return pad_by_inputs(draw, (mode, &x), pads, has_axes);
     }
-    // The value was an attribute, a float, and of no meaning for other types.
+    // The value was a float attribute, meaningless for other types.
     let value = (dtype.is_float() && draw.one_in(2)).then_some(1.5_f32);
     let fill = value.map_or(Cell::zero(dtype), |value| Cell::Float(value.into()));
     let name = if draw.version == 1 { "paddings" } else { "pads" };
@@ -52,10 +52,10 @@ fn pad_microsoft(draw: &mut Draw, dtype: DType) -> Sample {
     sample.input(1, row)
 }
 
-/// What an axis gains in front and behind.
+/// The pads of an axis, before and after.
 type Pads = Vec<(i64, i64)>;
 
-/// Pads of some axes; below zero they cut entries off.
+/// Pads of some axes; negative ones remove entries.
 fn pads(draw: &mut Draw, mode: &str, shape: &[usize]) -> Pads {
     let pads = shape.iter().map(|&n| {
         if !draw.one_in(3) {
@@ -64,7 +64,7 @@ fn pads(draw: &mut Draw, mode: &str, shape: &[usize]) -> Pads {
         let n = signed(n);
         let front = draw.int((-n).max(-2), 2);
         let back = draw.int((-n - front.min(0)).max(-2), 3);
-        // There is nothing to repeat of an axis of no entries.
+        // An empty axis has nothing to repeat.
         let is_gone = n + front.min(0) + back.min(0) == 0;
         if is_gone && mode != "constant" { (front.min(0), back.min(0)) } else { (front, back) }
     });
@@ -125,7 +125,7 @@ fn padding(mode: &'static str, x: &Tensor, pads: Pads, fill: Cell) -> Sample {
 
 /// The entry of an axis of `n` that is at `i` of the padded axis; `None` for the value.
 fn source(mode: &str, i: usize, n: usize, (front, back): (i64, i64)) -> Option<usize> {
-    // What is left of the axis after cutting, and the place in it, or next to it.
+    // The remaining axis, and the position in it, or next to it.
     let (start, end) = (-front.min(0), signed(n) + back.min(0));
     let n = end - start;
     let mut i = signed(i) - front.max(0);
@@ -134,7 +134,7 @@ fn source(mode: &str, i: usize, n: usize, (front, back): (i64, i64)) -> Option<u
         i = match mode {
             "edge" => i.clamp(0, n - 1),
             "wrap" => i + if i < 0 { n } else { -n },
-            // From either end back, and forth again.
+            // Reflected at both ends.
             "reflect" if n == 1 => 0,
             "reflect" => {
                 if i < 0 {
@@ -173,8 +173,8 @@ fn trilu(draw: &mut Draw, dtype: DType) -> Sample {
     }
 }
 
-/// A size of blocks, a shape that has them, and whether a channel of the deep tensor counts
-/// (channel, row, column), and not (row, column, channel).
+/// A block size, a shape with such blocks, and whether a channel of the deep tensor is indexed by (channel, row,
+/// column) instead of (row, column, channel).
 fn blocks(draw: &mut Draw, has_mode: bool) -> (usize, [usize; 4], Option<bool>) {
     let shape = [draw.dim(), draw.dim(), draw.dim(), draw.dim()];
     (
@@ -191,7 +191,7 @@ fn block_attrs(sample: Sample, b: usize, mode: Option<bool>) -> Sample {
     })
 }
 
-/// The channel of the deep tensor that holds the pixel (i, j) of the blocks of channel `c` of `n`.
+/// The channel of the deep tensor with the pixel (i, j) of the blocks of channel `c` of `n`.
 fn deep_channel(
     mode: Option<bool>,
     (c, n): (usize, usize),

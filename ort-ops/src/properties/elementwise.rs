@@ -1,4 +1,4 @@
-//! Nodes whose output has in each place what a formula makes of what is there.
+//! Nodes whose output is a formula of the elements at the same position.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};

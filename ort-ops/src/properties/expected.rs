@@ -1,48 +1,48 @@
-//! What outputs should be, and how close is close enough.
+//! Expected outputs, and their tolerances.
 
 use ort_tensor::{DType, Value};
 
 use super::array::{Array, Cell};
 
-/// What an output should be.
+/// An expected output.
 pub(super) enum Expected {
-    /// A tensor whose elements are those cells, rounded to the type, give or take so many units in
-    /// the last place (of the larger magnitude of the two), and this distance.
+    /// A tensor of these cells, rounded to the type, within `ulps` units in the last place (of the larger magnitude
+    /// of the two), and this distance.
     Tensor { dtype: DType, array: Array, ulps: f64, distance: f64 },
-    /// A tensor of this type and shape of which this holds.
+    /// A tensor of this type and shape that satisfies a predicate.
     Such { dtype: DType, shape: Vec<usize>, holds: Box<dyn Fn(&Array) -> bool> },
-    /// A tensor whose elements are those numbers, give or take so much, as the type has them; near a
-    /// tie either neighbour is right. Integers saturate.
+    /// A tensor of these numbers within `slack`, rounded to the type; near a tie either neighbour is accepted.
+    /// Integers saturate.
     Within { dtype: DType, array: Array, slack: f64 },
-    /// This very value.
+    /// Exactly this value.
     Value(Value),
     /// A sequence of such items.
     Sequence(Vec<Expected>),
 }
 
 impl Expected {
-    /// Equal in every cell.
+    /// Exact equality.
     pub(super) fn exact(dtype: DType, array: Array) -> Vec<Self> {
         Self::near(dtype, array, 0.0)
     }
 
-    /// What a formula in double precision gives, rounded once: within one unit in the last place;
-    /// of doubles, which show the error of the formula itself, within so many.
+    /// The result of a formula in double precision, rounded once: within one unit in the last place; for doubles,
+    /// which show the error of the formula itself, within `ulps_of_double`.
     pub(super) fn rounded(dtype: DType, array: Array, ulps_of_double: f64) -> Vec<Self> {
         Self::near(dtype, array, if dtype == DType::F64 { ulps_of_double } else { 1.0 })
     }
 
-    /// Within so many units in the last place.
+    /// Within this many units in the last place.
     pub(super) fn near(dtype: DType, array: Array, ulps: f64) -> Vec<Self> {
         vec![Self::Tensor { dtype, array, ulps, distance: 0.0 }]
     }
 
-    /// What is rounded once, of arithmetic that errs by up to a distance, since terms cancel.
+    /// A result rounded once, of arithmetic with an error up to a distance, since terms cancel.
     pub(super) fn close(dtype: DType, array: Array, distance: f64) -> Self {
         Self::Tensor { dtype, array, ulps: 1.0, distance }
     }
 
-    /// These numbers, give or take so much.
+    /// These numbers within `slack`.
     pub(super) fn within(dtype: DType, array: Array, slack: f64) -> Self {
         Self::Within { dtype, array, slack }
     }
@@ -92,7 +92,7 @@ impl Expected {
     }
 }
 
-/// Whether two floats are at most so many units in the last place and this distance apart.
+/// Whether two floats differ by at most `ulps` units in the last place and this distance.
 fn is_near(dtype: DType, a: &Cell, b: &Cell, (ulps, distance): (f64, f64)) -> bool {
     let (Cell::Float(a), Cell::Float(b)) = (a, b) else { return false };
     let ulp = ulp(dtype, a.abs().max(b.abs()));

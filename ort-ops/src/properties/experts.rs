@@ -1,4 +1,4 @@
-//! Mixtures of experts: every token through every layer of its experts, one number at a time.
+//! Mixtures of experts, computed for one token, expert and number at a time.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -9,16 +9,16 @@ use super::{Array, Cell, Draw, Expected, Property, Sample};
 pub(super) const PROPERTIES: &[Property] =
     &[Property::microsoft("MoE", moe), Property::microsoft("QMoE", qmoe)];
 
-/// How the function between the layers is written, and where its linear part comes from.
+/// The form of the function between the layers, and the source of its linear part.
 #[derive(Clone, Copy, PartialEq)]
 enum Middle {
     Plain(&'static str),
-    /// Relu times a layer of its own.
+    /// Relu times a separate layer.
     Third,
-    /// SwiGLU of pairs of neighbours, or of halves.
+    /// SwiGLU of adjacent pairs, or of halves.
     Interleaved,
     Halves,
-    /// SwiGLU of pairs whose gate is bounded after its activation.
+    /// SwiGLU of pairs whose gate is limited after its activation.
     LimitedAfter,
     /// GELU times the other half.
     Geglu,
@@ -34,7 +34,7 @@ struct Sizes {
     inner: usize,
 }
 
-/// A layer of all experts: weights `[experts, rows, columns]`, and a bias a row or none.
+/// A layer of all experts: weights `[experts, rows, columns]`, and an optional bias per row.
 struct Layer {
     weights: Array,
     bias: Option<Array>,
@@ -218,14 +218,14 @@ fn moe(draw: &mut Draw, dtype: DType) -> Sample {
         .attr("normalize_routing_weights", Attr::Int(is_normalized.into()))
 }
 
-/// Quantized values of a layer with their scales and zero points, and the weights that they stand for.
-fn coded(
+/// Quantized values of a layer with their scales and zero points, and the dequantized weights.
+fn quantized(
     draw: &mut Draw,
     dtype: DType,
     [n_experts, rows, columns]: [usize; 3],
     (bits, block): (usize, Option<usize>),
 ) -> ([Tensor; 3], Array) {
-    let codes = draw.any(DType::U8, &[n_experts, rows, columns * bits / 8]);
+    let quantized = draw.any(DType::U8, &[n_experts, rows, columns * bits / 8]);
     let n_blocks = block.map_or(1, |block| columns.div_ceil(block));
     let scale_shape =
         [&[n_experts, rows][..], &vec![n_blocks; usize::from(block.is_some())]].concat();
@@ -244,24 +244,24 @@ fn coded(
     };
     let zeros = draw.any(DType::U8, &zero_shape);
     if !dtype.is_float() {
-        return ([codes, scales, zeros], Array::from_fn(&[0], |_| Cell::Bool(false)));
+        return ([quantized, scales, zeros], Array::from_fn(&[0], |_| Cell::Bool(false)));
     }
-    let (code_cells, scale_cells, zero_cells) =
-        (Array::of(&codes), Array::of(&scales), Array::of(&zeros));
-    let code = |bytes: &[Cell], i: usize| {
+    let (quantized_cells, scale_cells, zero_cells) =
+        (Array::of(&quantized), Array::of(&scales), Array::of(&zeros));
+    let packed_at = |bytes: &[Cell], i: usize| {
         Cell::Int(bytes[i * bits / 8].int() >> (i * bits % 8) & ((1 << bits) - 1)).float()
     };
     let weights = Array::from_fn(&[n_experts, rows, columns], |at| {
         let (row, own) = (at[0] * rows + at[1], block.map_or(0, |block| at[2] / block));
-        let bytes = &code_cells.cells[row * (columns * bits / 8)..];
+        let bytes = &quantized_cells.cells[row * (columns * bits / 8)..];
         let zero = match block {
-            Some(_) => code(&zero_cells.cells[row * packed(n_blocks)..], own),
-            None => code(&zero_cells.cells[at[0] * packed(rows)..], at[1]),
+            Some(_) => packed_at(&zero_cells.cells[row * packed(n_blocks)..], own),
+            None => packed_at(&zero_cells.cells[at[0] * packed(rows)..], at[1]),
         };
         let scale = scale_cells.cells[row * n_blocks + own].float();
-        Cell::Float((code(bytes, at[2]) - zero) * scale)
+        Cell::Float((packed_at(bytes, at[2]) - zero) * scale)
     });
-    ([codes, scales, zeros], weights)
+    ([quantized, scales, zeros], weights)
 }
 
 fn qmoe(draw: &mut Draw, dtype: DType) -> Sample {
@@ -274,7 +274,7 @@ fn qmoe(draw: &mut Draw, dtype: DType) -> Sample {
         .into_iter()
         .map(|[rows, columns]| {
             let bias = draw.small(dtype, &[sizes.n_experts, rows]);
-            (coded(draw, dtype, [sizes.n_experts, rows, columns], (bits, block)), bias)
+            (quantized(draw, dtype, [sizes.n_experts, rows, columns], (bits, block)), bias)
         })
         .collect();
     let given: Vec<_> =
@@ -289,8 +289,8 @@ fn qmoe(draw: &mut Draw, dtype: DType) -> Sample {
         let y = mixed(operands, sizes, (middle, true), &layers);
         vec![Expected::close(dtype, y, 1e-9)]
     });
-    for (i, (([codes, scales, zeros], _), bias)) in layers.into_iter().enumerate() {
-        sample = sample.input(2 + 3 * i, codes).input(3 + 3 * i, scales).input(4 + 3 * i, bias);
+    for (i, (([quantized, scales, zeros], _), bias)) in layers.into_iter().enumerate() {
+        sample = sample.input(2 + 3 * i, quantized).input(3 + 3 * i, scales).input(4 + 3 * i, bias);
         sample = sample.input(11 + i, zeros);
     }
     middle

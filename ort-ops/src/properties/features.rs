@@ -1,4 +1,4 @@
-//! Classical machine learning: features that are picked, put in range, or put side by side.
+//! Classical machine learning: features that are selected, scaled, or concatenated.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -62,7 +62,7 @@ fn vectorizer(draw: &mut Draw, dtype: DType) -> Sample {
     let parts: Vec<_> = features
         .iter()
         .map(|features| {
-            // A lone sample needs no dimension of its own.
+            // A single sample needs no batch dimension.
             let is_vector = n == 1 && features.len() == 1 && draw.one_in(2);
             let samples = if is_vector { &[][..] } else { &[n] };
             draw.small(dtype, &[samples, features].concat())
@@ -103,7 +103,7 @@ fn imputer(draw: &mut Draw, dtype: DType) -> Sample {
     };
     let x = draw.small(dtype, &shape);
     let x = if dtype.is_float() { with_some(draw, &x, &replaced) } else { x };
-    // What is there for the other kind of numbers means nothing.
+    // Attributes for the other kind of numbers have no effect.
     let (has_floats, has_ints) =
         (dtype.is_float() || draw.one_in(2), !dtype.is_float() || draw.one_in(2));
     let sample = Sample::new(&[&x.clone()], {

@@ -19,7 +19,7 @@ pub(super) enum Tree {
 pub(super) struct Branch {
     feature: usize,
     test: Test,
-    /// Where a missing value goes whatever the test says, if it is so.
+    /// Whether a missing value always passes.
     is_missing_true: bool,
     if_true: Tree,
     if_false: Tree,
@@ -36,7 +36,7 @@ enum Test {
 const COMPARISONS: [&str; 6] = ["LEQ", "LT", "GTE", "GT", "EQ", "NEQ"];
 
 impl Tree {
-    /// Of `depth` branches at most, over features and targets below these numbers.
+    /// A tree of at most `depth` branches, over features and targets below these numbers.
     fn draw(draw: &mut Draw, depth: usize, shape: &Shape) -> Self {
         if depth == 0 || draw.one_in(4) {
             let n = if shape.has_sets { 1 } else { draw.below(3) };
@@ -59,7 +59,7 @@ impl Tree {
         }))
     }
 
-    /// The votes of the leaf that a sample comes to.
+    /// The votes of a sample's leaf.
     pub(super) fn votes(&self, x: &[f64]) -> &[(usize, f32)] {
         match self {
             Tree::Leaf(votes) => votes,
@@ -107,7 +107,7 @@ impl Test {
     }
 }
 
-/// What trees are drawn like.
+/// The parameters of random trees.
 pub(super) struct Shape {
     pub(super) n_features: usize,
     pub(super) n_targets: usize,
@@ -131,7 +131,7 @@ impl Shape {
     }
 }
 
-/// A node of a tree as the attributes with ids have it.
+/// A node of a tree in the form of the attributes with ids.
 struct Row<'a> {
     tree: i64,
     id: i64,
@@ -154,7 +154,7 @@ fn rows<'a>(draw: &mut Draw, tree: i64, root: &'a Tree) -> Vec<Row<'a>> {
     }
     let ids: Vec<_> = draw.permutation(nodes.len() + 2).into_iter().map(signed).collect();
     let row = |(at, (tree_node, children)): (usize, (&'a Tree, [usize; 2]))| {
-        // A leaf has children in name only.
+        // A leaf has unused child ids.
         let children = match tree_node {
             Tree::Leaf(_) => [0; 2],
             Tree::Branch(_) => children.map(|child| ids[child]),
@@ -170,7 +170,7 @@ fn rows<'a>(draw: &mut Draw, tree: i64, root: &'a Tree) -> Vec<Row<'a>> {
     rows
 }
 
-/// Floats as an attribute, or from version 3 as a tensor in another.
+/// Floats as an attribute, or from version 3 on as a tensor attribute.
 pub(super) fn floats(draw: &mut Draw, sample: Sample, name: &str, values: Vec<f32>) -> Sample {
     if draw.version < 3 || draw.one_in(2) {
         return sample.attr(name, Attr::Floats(values));
@@ -184,8 +184,7 @@ fn tensor(dtype: DType, values: &[f32]) -> Tensor {
     Array { shape: vec![values.len()], cells }.to_tensor(dtype)
 }
 
-/// Trees as TreeEnsembleClassifier (`votes` is `class`) and TreeEnsembleRegressor (`target`) have
-/// them.
+/// Trees in the form of TreeEnsembleClassifier (`votes` is `class`) and TreeEnsembleRegressor (`target`).
 pub(super) fn by_id(draw: &mut Draw, sample: Sample, forest: &[Tree], votes: &str) -> Sample {
     let tree_ids = draw.permutation(forest.len() + 1);
     let rows: Vec<_> =
@@ -229,7 +228,7 @@ pub(super) fn by_id(draw: &mut Draw, sample: Sample, forest: &[Tree], votes: &st
     floats(draw, sample, &format!("{votes}_weights"), weights)
 }
 
-/// Trees as TreeEnsemble has them: arrays of branches and of leaves.
+/// Trees in the form of TreeEnsemble: arrays of branches and of leaves.
 #[derive(Default)]
 struct Flat<'a> {
     branches: Vec<(&'a Branch, [(i64, bool); 2])>,
@@ -237,7 +236,7 @@ struct Flat<'a> {
 }
 
 impl<'a> Flat<'a> {
-    /// Adds a tree, and returns where its root is, and whether it is a leaf.
+    /// Adds a tree, and returns the index of its root, and whether it is a leaf.
     fn add(&mut self, tree: &'a Tree) -> (i64, bool) {
         match tree {
             Tree::Leaf(votes) => {
@@ -247,7 +246,7 @@ impl<'a> Flat<'a> {
             Tree::Branch(branch) => {
                 let at = self.branches.len();
                 self.branches.push((branch, [(0, false); 2]));
-                // The branch stands before its children.
+                // The branch precedes its children.
                 let children = [self.add(&branch.if_true), self.add(&branch.if_false)];
                 self.branches[at].1 = children;
                 (signed(at), false)
@@ -256,9 +255,9 @@ impl<'a> Flat<'a> {
     }
 }
 
-/// Trees as TreeEnsemble has them. A tree is at least a branch.
+/// Trees in the form of TreeEnsemble, where a tree has at least a branch.
 pub(super) fn by_index(sample: Sample, dtype: DType, forest: &[Tree]) -> Sample {
-    // A leaf alone is on both sides of a branch.
+    // A single leaf is on both sides of a branch.
     let branch = |tree: &Tree| match tree {
         Tree::Leaf(_) => Tree::Branch(Box::new(Branch {
             feature: 0,

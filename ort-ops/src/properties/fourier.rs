@@ -11,7 +11,7 @@ use super::{Array, Cell, Draw, Expected, Property, Sample};
 pub(super) const PROPERTIES: &[Property] =
     &[Property::onnx("DFT", &[17, 20], dft), Property::onnx("STFT", &[17], stft)];
 
-/// What doubles of sums of a few terms not above 4 err by.
+/// The error of sums of a few terms up to 4 in double precision.
 const DISTANCE: f64 = 256.0 * f64::EPSILON;
 
 /// `exp(±2πi · kn / N)`.
@@ -33,7 +33,7 @@ fn transform(signal: &[[f64; 2]], k: usize, is_inverse: bool) -> [f64; 2] {
     [re / divisor, im / divisor]
 }
 
-/// A number of a signal whose last dimension holds its parts; 0 behind the end.
+/// A number of a signal whose last dimension holds its parts; 0 after the end.
 fn number(x: &Array, at: &[usize], axis: usize, n: usize) -> [f64; 2] {
     let mut at = at.to_vec();
     at[axis] = n;

@@ -1,4 +1,4 @@
-//! Functions at the end of fused operators, as their formulas say.
+//! Activations of fused operators, by their formulas.
 
 use ort_graph::Attr;
 
@@ -32,15 +32,15 @@ const FUNCTIONS: &[(&str, usize, fn(f64, &[f64]) -> f64)] = &[
 ];
 
 impl Function {
-    /// One at the end of a product or convolution, with all its parameters.
+    /// An activation of a product or convolution, with all its parameters.
     pub(super) fn draw(draw: &mut Draw) -> Self {
         Self::other_than(draw, &["Affine"])
     }
 
-    /// One of a recurrent cell.
+    /// An activation of a recurrent cell.
     pub(super) fn of_cell(draw: &mut Draw) -> Self {
         let cell = Self::other_than(draw, &["HardSwish", "ParametricSoftplus", "Selu"]);
-        // So that states do not grow from step to step.
+        // Small, so that states do not grow from step to step.
         Self { parameters: cell.parameters.iter().map(|p| p / 4.0).collect(), ..cell }
     }
 
@@ -68,6 +68,6 @@ impl Function {
     }
 }
 
-/// How many units in the last place the result of a fused function can be off: what is rounded once
-/// by one, and doubles, whose formulas are written in other ways, by some.
+/// The error of a fused function in units in the last place: one for results rounded once, and some for doubles,
+/// whose formulas differ.
 pub(super) const ULPS: f64 = 16.0;

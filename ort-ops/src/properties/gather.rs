@@ -1,4 +1,4 @@
-//! Operators that take elements where indices or conditions say.
+//! Operators that select elements by indices or conditions.
 
 use ort_graph::Attr;
 use ort_tensor::DType;
@@ -35,7 +35,7 @@ fn gather(draw: &mut Draw, dtype: DType) -> Sample {
     along(draw, sample, axis, if is_signed { written } else { signed(axis) })
 }
 
-/// Indices of this rank into `n` entries; no index, if there is no entry.
+/// Indices of this rank into `n` entries; no indices without entries.
 fn indices(draw: &mut Draw, rank: usize, n: usize, is_signed: bool) -> Array {
     let mut shape = draw.shape_of_rank(rank);
     if n == 0 && !shape.contains(&0) {
@@ -44,7 +44,7 @@ fn indices(draw: &mut Draw, rank: usize, n: usize, is_signed: bool) -> Array {
     draw.positions(&shape, n, is_signed)
 }
 
-/// With the attribute `axis`, that may be absent where it is 0.
+/// With the attribute `axis`, optional if it is 0.
 pub(super) fn along(draw: &mut Draw, sample: Sample, axis: usize, written: i64) -> Sample {
     let is_default = axis == 0 && draw.one_in(2);
     if is_default { sample } else { sample.attr("axis", Attr::Int(written)) }
@@ -106,7 +106,7 @@ fn gather_nd(draw: &mut Draw, dtype: DType) -> Sample {
 }
 
 /// Tuples of indices into axes of this shape, in a tensor of the shape `outer` before the tuples;
-/// none if there is nothing in one of the axes.
+/// none if one of the axes is empty.
 pub(super) fn tuples(draw: &mut Draw, shape: &[usize], mut outer: Vec<usize>) -> Array {
     if shape.contains(&0) && !outer.contains(&0) {
         outer.push(0);
@@ -162,7 +162,7 @@ fn one_hot(draw: &mut Draw, dtype: DType) -> Sample {
     let (index_type, depth_type) = (draw.pick(&NUMBERS), draw.pick(&NUMBERS));
     let indices = Array::from_fn(&shape, |_| {
         let least = if index_type == DType::U8 { 0 } else { -signed(depth) - 2 };
-        // The part after the point does not count.
+        // The fraction is ignored.
         let quarters = draw.int(4 * least, 4 * signed(depth) + 7);
         match index_type.is_float() {
             true => Cell::Float(Cell::Int(quarters.into()).float() / 4.0),

@@ -1,4 +1,4 @@
-//! Operators that make tensors of little: progressions, diagonals, windows and weights.
+//! Operators that generate tensors: progressions, diagonals, windows and weights.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -33,7 +33,7 @@ fn numbers() -> Vec<DType> {
     DType::ALL.iter().copied().filter(|dtype| dtype.is_number()).collect()
 }
 
-/// What asks for a type.
+/// The attribute value of a type.
 pub(super) fn named(dtype: DType) -> Attr {
     Attr::Int(dtype.onnx().into())
 }

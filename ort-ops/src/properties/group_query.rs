@@ -1,4 +1,4 @@
-//! Attention of groups of heads to the keys and values that a cache keeps.
+//! Attention of groups of heads to cached keys and values.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -15,13 +15,13 @@ pub(super) const PROPERTIES: &[Property] =
 /// The steps of a batch.
 #[derive(Clone, Copy)]
 pub(super) struct Steps {
-    /// How many came before.
+    /// The length of the past.
     pub(super) past: usize,
-    /// How many there are with the new ones, without padding.
+    /// The length including new ones, without padding.
     pub(super) total: usize,
 }
 
-/// What SparseAttention has, too.
+/// What it shares with SparseAttention.
 pub(super) struct GroupQuery {
     pub(super) dtype: DType,
     pub(super) heads: usize,
@@ -36,12 +36,12 @@ pub(super) struct GroupQuery {
     pub(super) rows: [Array; 3],
     pub(super) is_packed: bool,
     pub(super) scale: Option<f32>,
-    /// Cosines and sines of positions, and whether pairs are neighbours.
+    /// Cosines and sines of positions, and whether pairs are adjacent.
     pub(super) rotation: Option<([Array; 2], bool)>,
 }
 
 impl GroupQuery {
-    /// At most `most` steps came before, and there are not more than `room` in all, which is not 0.
+    /// With at most `most` past steps, and at most `room` in all, which is not 0.
     pub(super) fn draw(draw: &mut Draw, dtype: DType, most: usize, room: usize) -> Self {
         let (heads, shared) = (draw.pick(&[1, 2]), draw.pick(&[1, 2]));
         let (batch, size) = (draw.dim(), draw.pick(&[1, 2, 3, 5]));
@@ -110,7 +110,7 @@ impl GroupQuery {
         self.steps.iter().map(|steps| steps.total).collect()
     }
 
-    /// New heads rotated by the angle of the position of a batch and step; padding by any.
+    /// New heads rotated by the angle of the position of a batch and step; padding by any angle.
     pub(super) fn rotated(&self, x: Array, position: impl Fn(usize, usize) -> usize) -> Array {
         let Some(([cos, sin], is_interleaved)) = &self.rotation else { return x };
         rotated(&x, (cos.shape[1], *is_interleaved), |[b, step, pair]| {
@@ -125,7 +125,7 @@ impl GroupQuery {
         if past + step < total { past + step } else { 0 }
     }
 
-    /// Numbers by position `[B, K, T, H]`: of the past, as `of_past` knows them, then new ones.
+    /// Numbers by position `[B, K, T, H]`: of the past, from `of_past`, then new ones.
     pub(super) fn by_position(&self, new: &Array, of_past: impl Fn(&[usize]) -> Cell) -> Array {
         let shape = [self.steps.len(), self.heads, self.longest, self.size];
         Array::from_fn(&shape, |at| match at[2].checked_sub(self.steps[at[0]].past) {
@@ -151,9 +151,9 @@ impl GroupQuery {
     }
 }
 
-/// What only GroupQueryAttention has.
+/// Options that only GroupQueryAttention has.
 struct Options {
-    /// The position of each step; in a first step only the very first counts.
+    /// The position of each step; in a first step only the first counts.
     positions: Option<Array>,
     biases: Option<Tensor>,
     sinks: Option<Array>,
@@ -164,9 +164,9 @@ struct Options {
     /// The weights of the norms of queries and keys.
     norms: [Option<Array>; 2],
     epsilon: Option<f32>,
-    /// Those of queries and keys alone.
+    /// Separate ones for queries and keys.
     own_epsilons: [Option<f32>; 2],
-    /// 1 for scores as the softmax takes them, 2 for what it gives.
+    /// 1 for scores before the softmax, 2 after it.
     observed: usize,
 }
 
@@ -241,14 +241,14 @@ impl Options {
         let q = own.rotated(self.normed(q, 0), position);
         let k = own.rotated(self.normed(k, 1), position);
         let steps: Vec<_> = own.steps.iter().map(|steps| steps.past).collect();
-        let codes = [(0, &k), (1, &v)].map(|(i, new)| {
+        let quantized = [(0, &k), (1, &v)].map(|(i, new)| {
             let first = |batch: usize| caches[i].first(steps[batch]);
             own.by_position(&caches[i].encoded(new), |at| {
                 let past = [at[0], at[1], at[2].wrapping_sub(first(at[0])), at[3]];
                 if at[2] < first(at[0]) { Cell::Float(0.0) } else { caches[i].at(&past) }
             })
         });
-        let [k, v] = [0, 1].map(|i| caches[i].decoded(&codes[i]));
+        let [k, v] = [0, 1].map(|i| caches[i].decoded(&quantized[i]));
         let biases = self.biases.as_ref().map(Array::of);
         let cap = self.cap.filter(|&cap| cap != 0.0).map(f64::from);
         let scores = scores(&q, &k, |dot, at| {
@@ -264,9 +264,9 @@ impl Options {
         let weights = weights(&scores, sinks.as_deref());
         let y = by_row(&blended(&weights, &v));
         let mut expected = vec![Expected::within(own.dtype, y, SLACK)];
-        for (cache, codes) in caches.iter().zip(&codes) {
+        for (cache, quantized) in caches.iter().zip(&quantized) {
             let ends: Vec<_> = steps.iter().map(|past| past + own.len).collect();
-            expected.push(cache.kept(codes, &ends));
+            expected.push(cache.kept(quantized, &ends));
         }
         if self.observed > 0 {
             let observed = if self.observed == 1 { scores } else { weights };
@@ -291,10 +291,10 @@ fn group_query(draw: &mut Draw, dtype: DType) -> Sample {
         options.window = window;
         options.is_causal = true;
     }
-    let code = draw.pick(&[Kind::Code8, Kind::Code4]);
+    let bits = draw.pick(&[Kind::Bits8, Kind::Bits4]);
     let shape = [own.steps.len(), own.heads, own.size];
     let caches = [(); 2].map(|()| {
-        let kind = if capacity.is_some() { draw.pick(&[Kind::Plain, code]) } else { Kind::Plain };
+        let kind = if capacity.is_some() { draw.pick(&[Kind::Plain, bits]) } else { Kind::Plain };
         Cache::draw(draw, Form { dtype, kind, shape, capacity, longest: own.longest, window })
     });
     let [[k_past, k_scale], [v_past, v_scale]] = [0, 1].map(|i| caches[i].operands());
@@ -325,7 +325,7 @@ fn group_query(draw: &mut Draw, dtype: DType) -> Sample {
         ("q_norm_epsilon", options.own_epsilons[0].map(Attr::Float)),
         ("k_norm_epsilon", options.own_epsilons[1].map(Attr::Float)),
         ("qk_output", (options.observed > 0).then(|| count(options.observed))),
-        ("kv_cache_bit_width", Some(Attr::Int(if code == Kind::Code4 { 4 } else { 8 }))),
+        ("kv_cache_bit_width", Some(Attr::Int(if bits == Kind::Bits4 { 4 } else { 8 }))),
         ("k_quant_type", caches[0].quant_type()),
         ("v_quant_type", caches[1].quant_type()),
     ];

@@ -1,4 +1,4 @@
-//! Arrays seen along their axes: what broadcasts, what axes join, and what lies along them.
+//! Arrays by axes: broadcasting, reduction, and slices along axes.
 
 use super::{Array, Cell};
 
@@ -15,8 +15,8 @@ pub(super) fn broadcast<'a>(shapes: impl Iterator<Item = &'a [usize]> + Clone) -
 }
 
 impl Array {
-    /// Where the cells are that these axes join, in row-major order, for each index of the other
-    /// axes; and the shape in which the axes are 1.
+    /// The positions of the cells along these axes, in row-major order, for each index of the other axes; and the
+    /// shape in which the axes are 1.
     fn groups(&self, axes: &[usize]) -> (Vec<usize>, Vec<Vec<usize>>) {
         let mut shape = self.shape.clone();
         axes.iter().for_each(|&axis| shape[axis] = 1);
@@ -31,7 +31,7 @@ impl Array {
         (shape, groups)
     }
 
-    /// What `f` makes of each group of cells that these axes join, which are 1 then.
+    /// `f` of each group of cells along these axes, which become 1.
     pub(super) fn reduced(&self, axes: &[usize], f: impl Fn(&[&Cell]) -> Cell) -> Self {
         let (shape, groups) = self.groups(axes);
         let cells =
@@ -52,7 +52,7 @@ impl Array {
         Self::from_fn(&shape, |index| self.at(index).clone())
     }
 
-    /// Each group of cells that these axes join replaced by as many others.
+    /// Each group of cells along these axes, replaced by the same number of others.
     pub(super) fn regrouped(&self, axes: &[usize], f: impl Fn(&[&Cell]) -> Vec<Cell>) -> Self {
         let mut regrouped = self.clone();
         for group in self.groups(axes).1 {

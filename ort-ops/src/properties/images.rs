@@ -1,4 +1,4 @@
-//! Operators on images that pick parts of them, or put them in range.
+//! Operators on images that select parts of them, or scale them.
 
 use ort_graph::Attr;
 use ort_tensor::DType;
@@ -20,7 +20,7 @@ fn crop(draw: &mut Draw, dtype: DType) -> Sample {
     let is_sized = draw.one_in(2);
     let size = match is_sized {
         true => [draw.below(shape[2] - top + 1), draw.below(shape[3] - left + 1)],
-        // Borders that meet leave nothing.
+        // Overlapping borders leave nothing.
         false => [
             (shape[2] - top).saturating_sub(border[3]),
             (shape[3] - left).saturating_sub(border[2]),
@@ -95,12 +95,12 @@ fn max_roi_pool(draw: &mut Draw, dtype: DType) -> Sample {
         .maybe("spatial_scale", scale.map(Attr::Float))
 }
 
-/// The positions of an image of `n` in a bin of the side from `first` to `last`: those that it
-/// covers at least a part of.
+/// The positions of an image of `n` in a bin of the side from `first` to `last`: those that it covers at least
+/// partly.
 fn bin((first, last): (i128, i128), (bin, n_bins): (usize, usize), n: usize) -> Vec<usize> {
     let length = (last - first + 1).max(1);
     let [bin, n_bins] = [bin, n_bins].map(|n| i128::from(signed(n)));
-    // The position covers from `at` to `at + 1`, the bin as many parts of the length.
+    // The position covers from `at` to `at + 1`, the bin its share of the length.
     let is_covered = |&at: &usize| {
         let at = i128::from(signed(at)) - first;
         (at + 1) * n_bins > bin * length && at * n_bins < (bin + 1) * length

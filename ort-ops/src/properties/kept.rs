@@ -1,4 +1,4 @@
-//! What a cache keeps of keys or of values: numbers, or quantized values for them.
+//! A cache of keys or values: numbers, or quantized values.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -8,16 +8,16 @@ use super::{Array, Cell, Draw, Expected};
 
 /// Keys or values of each head of each batch.
 pub(super) struct Cache {
-    /// The type of what is kept; `None` if there is no past.
+    /// How numbers are kept.
     kind: Kind,
     dtype: DType,
     /// Numbers or quantized values `[B, K, P, H]`.
     past: Option<Array>,
-    /// What quantized values are multiplied with, `[1]` or `[1, K, 1, H]`.
+    /// The scales of quantized values, `[1]` or `[1, K, 1, H]`.
     scale: Array,
-    /// How many steps it holds at least.
+    /// The minimum number of steps it keeps.
     longest: usize,
-    /// How many steps are needed, if older ones leave it once it is full.
+    /// How many steps are needed, if older ones are dropped when it is full.
     window: Option<usize>,
 }
 
@@ -25,13 +25,13 @@ pub(super) struct Cache {
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Plain,
-    /// As a code of 8 bits.
-    Code8,
-    /// As a code of 4 bits, of which a byte holds two.
-    Code4,
+    /// As a quantized value of 8 bits.
+    Bits8,
+    /// As a quantized value of 4 bits, two per byte.
+    Bits4,
 }
 
-/// The dimensions of a cache, and the types it may be of.
+/// The dimensions and the possible types of a cache.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
     pub(super) dtype: DType,
@@ -49,16 +49,16 @@ impl Cache {
         let dtype = match (kind, form.capacity) {
             (_, None) => form.dtype,
             (Kind::Plain, _) => draw.pick(&[form.dtype, form.dtype, DType::F16]),
-            (Kind::Code8, _) => draw.pick(&[DType::I8, DType::F8E4M3Fn]),
-            (Kind::Code4, _) => DType::U8,
+            (Kind::Bits8, _) => draw.pick(&[DType::I8, DType::F8E4M3Fn]),
+            (Kind::Bits4, _) => DType::U8,
         };
         let past = form.capacity.map(|capacity| {
             let shape = [batch, heads, capacity, size];
             match (kind, dtype) {
-                (Kind::Code4, _) => Array::from_fn(&shape, |_| Cell::Int(draw.int(-8, 7).into())),
+                (Kind::Bits4, _) => Array::from_fn(&shape, |_| Cell::Int(draw.int(-8, 7).into())),
                 (Kind::Plain, _) => Array::of(&draw.real(dtype, &shape, 2.0)),
                 (_, DType::I8) => Array::of(&draw.any(dtype, &shape)),
-                // No code is NaN.
+                // No quantized value is NaN.
                 _ => Array::of(&Array::of(&draw.real(DType::F32, &shape, 2.0)).to_tensor(dtype)),
             }
         });
@@ -71,13 +71,13 @@ impl Cache {
     /// The operands: the past, and the scale of quantized values.
     pub(super) fn operands(&self) -> [Option<Tensor>; 2] {
         let past = self.past.as_ref().map(|past| match self.kind {
-            Kind::Code4 => packed(past, |_| true).to_tensor(self.dtype),
+            Kind::Bits4 => packed(past, |_| true).to_tensor(self.dtype),
             _ => past.to_tensor(self.dtype),
         });
         [past, (self.kind != Kind::Plain).then(|| self.scale.to_tensor(DType::F32))]
     }
 
-    /// What says how numbers are kept.
+    /// The attribute for how numbers are kept.
     pub(super) fn quant_type(&self) -> Option<Attr> {
         let name = if self.scale.shape.len() == 1 { "PER_TENSOR" } else { "PER_CHANNEL" };
         (self.kind != Kind::Plain).then(|| Attr::String(name.into()))
@@ -87,13 +87,13 @@ impl Cache {
         self.past.as_ref().map_or(0, |past| past.shape[2])
     }
 
-    /// What the past holds.
+    /// The contents of the past.
     pub(super) fn at(&self, index: &[usize]) -> Cell {
         self.past.as_ref().unwrap().at(index).clone()
     }
 
-    /// The first position that is still there after so many steps: when there is no room for a
-    /// step, the oldest leave, all but what the window needs with it.
+    /// The first position still cached after `n_steps` steps: when there is no room for a step, the oldest are
+    /// dropped, except those that the window needs.
     pub(super) fn first(&self, n_steps: usize) -> usize {
         let Some(window) = self.window else { return 0 };
         let mut rows = 0;
@@ -119,48 +119,50 @@ impl Cache {
             let quotient = numbers.at(at).float() / self.scale_at(at);
             match (self.kind, self.dtype) {
                 (Kind::Plain, _) => Cell::Float(quotient),
-                (Kind::Code4, _) => Cell::whole(quotient.round_ties_even().clamp(-8.0, 7.0)),
-                (Kind::Code8, DType::I8) => Cell::saturated(DType::I8, quotient),
-                (Kind::Code8, dtype) => Cell::Float(quotient).rounded(dtype),
+                (Kind::Bits4, _) => Cell::whole(quotient.round_ties_even().clamp(-8.0, 7.0)),
+                (Kind::Bits8, DType::I8) => Cell::saturated(DType::I8, quotient),
+                (Kind::Bits8, dtype) => Cell::Float(quotient).rounded(dtype),
             }
         })
     }
 
     /// The numbers of quantized values.
-    pub(super) fn decoded(&self, codes: &Array) -> Array {
-        Array::from_fn(&codes.shape, |at| Cell::Float(codes.at(at).float() * self.scale_at(at)))
+    pub(super) fn decoded(&self, quantized: &Array) -> Array {
+        Array::from_fn(&quantized.shape, |at| {
+            Cell::Float(quantized.at(at).float() * self.scale_at(at))
+        })
     }
 
-    /// What is kept of quantized values by position, of which each batch has so many; zeros behind.
-    pub(super) fn kept(&self, codes: &Array, ends: &[usize]) -> Expected {
-        let mut shape = codes.shape.clone();
+    /// The kept quantized values by position, followed by zeros; `ends` are the lengths of each batch.
+    pub(super) fn kept(&self, quantized: &Array, ends: &[usize]) -> Expected {
+        let mut shape = quantized.shape.clone();
         shape[2] = match self.window {
             Some(_) => self.capacity(),
             None => self.capacity().max(self.longest),
         };
         let is_kept = |at: &[usize]| self.first(ends[at[0]]) + at[2] < ends[at[0]];
         let kept = Array::from_fn(&shape, |at| match is_kept(at) {
-            true => codes.at(&[at[0], at[1], self.first(ends[at[0]]) + at[2], at[3]]).clone(),
-            false if self.kind == Kind::Code4 => Cell::Int(0),
+            true => quantized.at(&[at[0], at[1], self.first(ends[at[0]]) + at[2], at[3]]).clone(),
+            false if self.kind == Kind::Bits4 => Cell::Int(0),
             false => Cell::zero(self.dtype),
         });
         match self.kind {
             Kind::Plain => Expected::within(self.dtype, kept, SLACK),
-            Kind::Code8 => Expected::exact(self.dtype, kept).remove(0),
-            Kind::Code4 => Expected::exact(self.dtype, packed(&kept, is_kept)).remove(0),
+            Kind::Bits8 => Expected::exact(self.dtype, kept).remove(0),
+            Kind::Bits4 => Expected::exact(self.dtype, packed(&kept, is_kept)).remove(0),
         }
     }
 }
 
-/// Quantized values from −8 to 7, two a byte, plus 8, the first one low; nothing where there are none.
-fn packed(codes: &Array, is_code: impl Fn(&[usize]) -> bool) -> Array {
-    let mut shape = codes.shape.clone();
+/// Quantized values from −8 to 7, two per byte, plus 8, the first one low; 0 for missing ones.
+fn packed(quantized: &Array, is_quantized: impl Fn(&[usize]) -> bool) -> Array {
+    let mut shape = quantized.shape.clone();
     let size = shape[3];
     shape[3] = size.div_ceil(2);
     Array::from_fn(&shape, |at| {
         let nibble = |d: usize| {
             let index = [at[0], at[1], at[2], d];
-            if d < size && is_code(&index) { codes.at(&index).int() + 8 } else { 0 }
+            if d < size && is_quantized(&index) { quantized.at(&index).int() + 8 } else { 0 }
         };
         Cell::Int(nibble(2 * at[3]) | nibble(2 * at[3] + 1) << 4)
     })

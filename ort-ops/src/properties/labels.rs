@@ -1,4 +1,4 @@
-//! Classical machine learning: what labels and keys lead to.
+//! Classical machine learning: mappings of labels and keys.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Map, Tensor, Value};
@@ -55,7 +55,7 @@ fn mapper(draw: &mut Draw, dtype: DType) -> Sample {
     sample.attr("cats_strings", names).attr("cats_int64s", numbers)
 }
 
-/// Names become numbers, and everything else would become names.
+/// Names become numbers, and other inputs become names.
 fn translated(draw: &mut Draw, dtype: DType, names: &Array, numbers: &Array) -> Sample {
     let shape = draw.shape(0);
     let x = draw.small(dtype, &shape);
@@ -123,7 +123,7 @@ fn written(draw: &mut Draw, name: &str, array: &Array, dtype: DType) -> (String,
     }
 }
 
-/// What a missing key leads to, and the attribute that says so, if one does.
+/// The default value, and its attribute, if there is one.
 fn default_of(draw: &mut Draw, dtype: DType) -> (&'static str, Option<Attr>, Cell) {
     if draw.one_in(2) {
         let shape: &[usize] = if draw.one_in(2) { &[] } else { &[1] };
@@ -160,7 +160,7 @@ fn map(draw: &mut Draw, key_type: DType, values: &Tensor) -> (Array, Value) {
 }
 
 fn dict_vectorizer(draw: &mut Draw, dtype: DType) -> Sample {
-    // No type leads to itself.
+    // Keys and values have different types.
     let key_type = match dtype {
         DType::String => DType::I64,
         DType::I64 => DType::String,
@@ -187,7 +187,7 @@ fn one_hot(draw: &mut Draw, dtype: DType) -> Sample {
     let are_known = draw.one_in(3) && matches!(dtype, DType::I64 | DType::String);
     let x = match are_known {
         true => Array::from_fn(&shape, |_| draw.pick(&categories.cells)).to_tensor(dtype),
-        // Of floats, what is behind the point is not looked at.
+        // The fractions of floats are ignored.
         false if dtype.is_float() => {
             let x = draw.real(dtype, &shape, 5.0);
             with_some(draw, &x, &Cell::Float(f64::NAN))
@@ -227,7 +227,7 @@ fn zip_map(draw: &mut Draw, dtype: DType) -> Sample {
     let attr = list(&labels, key_type).unwrap();
     let sample = Sample::new(&[&x.clone()], move || {
         let rows = Array::of(&x).reshaped(&[n_rows, n]);
-        // Each label once, where it stands last, in ascending order.
+        // Each label once, with its last index, in ascending order.
         let is_last = |&at: &usize| labels.cells[at + 1..].iter().all(|l| *l != labels.cells[at]);
         let mut columns: Vec<_> = (0..n).filter(is_last).collect();
         columns.sort_by(|&a, &b| labels.cells[a].total_order(&labels.cells[b]));

@@ -1,4 +1,4 @@
-//! Operators along an axis: of each lane of cells they make another.
+//! Operators along an axis, which map each lane of cells to another.
 
 use std::cmp::Ordering;
 
@@ -32,7 +32,7 @@ fn of_floats(lane: &[&Cell], f: impl Fn(f64, &[f64]) -> f64) -> Vec<Cell> {
     lane.iter().map(|&x| Cell::Float(f(x, &lane))).collect()
 }
 
-/// Each lane along the axis mapped; before version 13 all axes from it on are one.
+/// Each lane along the axis mapped; before version 13 all axes from it on are flattened.
 fn softmax(draw: &mut Draw, dtype: DType, f: fn(&[&Cell]) -> Vec<Cell>) -> Sample {
     let rank = 1 + draw.below(4);
     let shape = draw.shape_of_rank(rank);
@@ -78,7 +78,7 @@ fn lp_normalization(draw: &mut Draw, dtype: DType) -> Sample {
     .maybe("p", p.map(|p| Attr::Int(p.into())))
 }
 
-/// What `f` makes of the elements up to each, without itself if the node is exclusive; from each to
+/// `f` of the elements up to each, without itself if the node is exclusive; from each to
 /// the last if it is reverse.
 fn cumulative(draw: &mut Draw, dtype: DType, f: fn(DType, &[&Cell]) -> Cell) -> Sample {
     let shape = draw.shape(1);
@@ -103,7 +103,7 @@ fn cumulative(draw: &mut Draw, dtype: DType, f: fn(DType, &[&Cell]) -> Cell) -> 
     .maybe("reverse", reverse)
 }
 
-/// The elements of each lane in order, equal ones by their place, as far as they are asked for.
+/// The elements of each lane in order, equal ones by their index, the first `k`.
 /// Numbers are small, so that many are equal.
 fn top_k(draw: &mut Draw, dtype: DType) -> Sample {
     let shape = draw.shape(1);

@@ -21,7 +21,7 @@ struct Form {
     /// The first axis of a row.
     axis: usize,
     epsilon: f64,
-    /// Whether the mean is subtracted; else the mean square is what counts.
+    /// Whether the mean is subtracted; else the mean square is used.
     is_centered: bool,
 }
 
@@ -53,7 +53,7 @@ impl Form {
         })
     }
 
-    /// Mean (of the centered form alone) and inverse deviation of each row.
+    /// Mean (only of the centered form) and inverse deviation of each row.
     fn statistics(self, x: &Array) -> [Array; 2] {
         let of_rows = |f: &dyn Fn(&[f64]) -> f64| {
             x.reduced(&self.axes(x), |row| Cell::Float(f(&floats(row))))
@@ -66,7 +66,7 @@ impl Form {
     }
 }
 
-/// With up to so many outputs; with three, the mean is one.
+/// With up to `most_outputs` outputs; with three, the mean is one.
 fn layer(draw: &mut Draw, dtype: DType, most_outputs: usize) -> Sample {
     let is_centered = most_outputs == 3;
     let shape = draw.shape(1);
@@ -74,7 +74,7 @@ fn layer(draw: &mut Draw, dtype: DType, most_outputs: usize) -> Sample {
     let is_written = axis != shape.len() - 1 || draw.one_in(2);
     let x = draw.small(dtype, &shape);
     let of_row = draw.operand(&shape[axis..]);
-    // Without centering, the scale says the type of the result.
+    // Without centering, the scale determines the type of the result.
     let is_mixed = !is_centered && dtype.is_float() && draw.one_in(2);
     let of_y = if is_mixed { DType::F32 } else { dtype };
     let scale = draw.small(of_y, &of_row);
@@ -202,7 +202,7 @@ fn below(draw: &mut Draw, shape: &[usize], n: usize) -> Tensor {
     Array::from_fn(shape, number).to_tensor(DType::I32)
 }
 
-/// The index of one of `n` rows, which may count from the back, from the front.
+/// The index of one of `n` rows, which may count from the back, normalized.
 fn from_front(index: &Cell, n: usize) -> usize {
     let n = i128::try_from(n).unwrap();
     usize::try_from(index.int().rem_euclid(n)).unwrap()

@@ -13,16 +13,16 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::ml("LinearRegressor", &[1], regressor),
 ];
 
-/// Samples of so many small whole features, and as what rows they are read.
+/// Samples of `n_features` small whole features, and the rows that they are read as.
 pub(super) fn samples(draw: &mut Draw, dtype: DType, n_features: usize) -> (Tensor, Vec<Vec<f64>>) {
     let shape = if draw.one_in(4) { vec![n_features] } else { vec![draw.dim(), n_features] };
     let x = draw.small(dtype, &shape);
-    // Samples of zeros are where scores meet.
+    // Samples of zeros make scores equal.
     let x = if dtype.is_number() { with_some(draw, &x, &Cell::zero(dtype)) } else { x };
     (x.clone(), rows_of(&x))
 }
 
-/// The samples of a tensor of numbers; none of another.
+/// The samples of a tensor of numbers; none for other types.
 pub(super) fn rows_of(x: &Tensor) -> Vec<Vec<f64>> {
     if !x.dtype().is_number() {
         return Vec::new();
@@ -31,15 +31,15 @@ pub(super) fn rows_of(x: &Tensor) -> Vec<Vec<f64>> {
     cells.chunks(x.shape().last().copied().unwrap().max(1)).map(<[f64]>::to_vec).collect()
 }
 
-/// Multiples of 1/8 up to 4, whose products and sums with small whole numbers are exact; often
-/// only of 1/2 or 2, so that scores meet each other, and borders.
+/// Multiples of 1/8 up to 4, whose products and sums with small whole numbers are exact; often only of 1/2 or 2, so
+/// that scores equal each other, and borders.
 pub(super) fn eighths(draw: &mut Draw, n: usize, least: i64) -> Vec<f32> {
     let step = draw.pick(&[1, 4, 16]);
     let mut steps = || i16::try_from(draw.int(least / step, 32 / step) * step).unwrap();
     (0..n).map(|_| f32::from(steps()) / 8.0).collect()
 }
 
-/// A number of classes, of which two have rules of their own.
+/// A number of classes; for two, special rules apply.
 pub(super) fn n_classes(draw: &mut Draw) -> usize {
     if draw.one_in(2) { 2 } else { draw.some_dim() }
 }
@@ -48,7 +48,7 @@ pub(super) fn doubles(values: &[f32]) -> Vec<f64> {
     values.iter().copied().map(f64::from).collect()
 }
 
-/// Labels of classes, and the attribute in which they are, of two with these names.
+/// Labels of classes, and their attribute, one of two with these names.
 pub(super) fn labels(
     draw: &mut Draw,
     n: usize,
@@ -64,7 +64,7 @@ pub(super) fn labels(
     (cells, DType::String, (names[1], Attr::Strings(texts)))
 }
 
-/// Rows of scores as a tensor of floats, which have a transform in double precision behind them.
+/// Rows of scores as a tensor of floats, after a transform in double precision.
 pub(super) fn table(rows: &[Vec<f64>], n_columns: usize) -> Vec<Expected> {
     let cells = rows.concat().into_iter().map(Cell::Float).collect();
     Expected::rounded(DType::F32, Array { shape: vec![rows.len(), n_columns], cells }, 1.0)
@@ -91,7 +91,7 @@ pub(super) fn sums(row: &[f64], coefficients: &[f32], intercepts: &[f32]) -> Vec
     rows.map(|(coefficients, &intercept)| weighted(coefficients) + f64::from(intercept)).collect()
 }
 
-/// Coefficients of so many targets, and intercepts, which may be absent and 0.
+/// Coefficients of `n_targets` targets, and intercepts, optional and 0 by default.
 fn model(draw: &mut Draw, n_targets: usize, n_features: usize) -> (Vec<f32>, Vec<f32>, bool) {
     let coefficients = eighths(draw, n_targets * n_features, -32);
     let is_given = draw.one_in(2);
@@ -124,7 +124,7 @@ fn classifier(draw: &mut Draw, dtype: DType) -> Sample {
     let (n, n_features) = (n_classes(draw), draw.some_dim());
     let (labels, label_type, (name, attr)) =
         labels(draw, n, ["classlabels_ints", "classlabels_strings"]);
-    // Of two classes, the score of the second can be enough.
+    // For two classes, the score of the second can suffice.
     let is_lone = n == 2 && draw.one_in(2);
     let (coefficients, intercepts, is_given) = model(draw, if is_lone { 1 } else { n }, n_features);
     let is_given = is_given || is_lone;

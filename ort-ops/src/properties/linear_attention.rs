@@ -12,7 +12,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::microsoft("LinearAttentionGate", gate),
 ];
 
-/// Of a state with its window, if there is one, the last.
+/// The last state of a window, if there is one.
 fn last_state(state: &Array, has_window: bool) -> Array {
     if !has_window {
         return state.clone();
@@ -21,8 +21,8 @@ fn last_state(state: &Array, has_window: bool) -> Array {
     Array::from_fn(&state.shape[1..], |at| state.at(&[&[last], at].concat()).clone())
 }
 
-/// The states to keep of those after 0, 1, … steps: the last, or a window that ends with it, with
-/// zeros for what was before the first step.
+/// The states to keep of those after 0, 1, … steps: the last, or a window that ends with it, with zeros for states
+/// before the first step.
 fn kept_states(states: &[Array], window: Option<usize>) -> Array {
     let (last, steps) = states.split_last().unwrap();
     let Some(window) = window else { return last.clone() };
@@ -40,13 +40,13 @@ fn windowed(shape: &[usize], window: Option<usize>) -> Vec<usize> {
     window.into_iter().chain(shape.iter().copied()).collect()
 }
 
-/// What changes a state, and what it says.
+/// The operands of a recurrence.
 struct Recurrence {
     /// Queries, keys and values as rows.
     rows: [Array; 3],
     /// Of queries, and of keys and values.
     heads: [usize; 2],
-    /// Logarithms of factors, one a head, `[B, T, K, 1]`, or one a feature.
+    /// Logarithms of factors, one per head, `[B, T, K, 1]`, or one per feature.
     decay: Option<Array>,
     /// `[B, T, K or 1]`.
     beta: Option<Array>,
@@ -75,7 +75,7 @@ impl Recurrence {
         })
     }
 
-    /// What the states after each step give, `[B, T, N·E]`.
+    /// The outputs for the states after each step, `[B, T, N·E]`.
     fn read(&self, states: &[Array], scale: f64) -> Array {
         let [q_heads, kv_heads] = self.heads;
         let heads = q_heads.max(kv_heads);
@@ -170,7 +170,7 @@ fn gate(draw: &mut Draw, dtype: DType) -> Sample {
     .outputs(n)
 }
 
-/// `[B, C, T]` of `[B, T, C]`, and the other way round.
+/// `[B, C, T]` of `[B, T, C]`, and vice versa.
 fn swapped(x: &Array) -> Array {
     x.transposed(&[0, 2, 1])
 }

@@ -13,8 +13,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("SoftmaxCrossEntropyLoss", &[12, 13], |draw, dtype| loss(draw, dtype, true)),
 ];
 
-/// The classes of some samples, which may be ignored: those of a class that there is, or of one
-/// that there is not.
+/// The classes of some samples, possibly ignored: those of an existing class, or of another one.
 struct Samples {
     shape: Vec<usize>,
     labels: Tensor,
@@ -24,7 +23,7 @@ struct Samples {
 fn samples(draw: &mut Draw, x: &[usize]) -> Samples {
     let shape = [&x[..1], &x[2..]].concat();
     let n_classes = x[1];
-    // Where there is no class, all that there can be is what is ignored.
+    // Without classes, all samples must be ignored.
     let has_ignored = n_classes == 0 || draw.one_in(2);
     let ignored = has_ignored.then(|| draw.pick(&[0, signed(n_classes), -1, 1_000_000]));
     let labels = (0..shape.iter().product()).map(|_| match ignored {
@@ -35,13 +34,13 @@ fn samples(draw: &mut Draw, x: &[usize]) -> Samples {
     Samples { labels: draw.indices(&shape, &labels), shape, ignored }
 }
 
-/// With two operands and a weight, or without one.
+/// With two operands and an optional weight.
 fn loss(draw: &mut Draw, dtype: DType, is_softmax: bool) -> Sample {
     let shape = draw.shape(2);
     let x = draw.small(dtype, &shape);
     let Samples { shape: of_samples, labels, ignored } = samples(draw, &shape);
     let weight = draw.one_in(2).then(|| {
-        // Above zero, so that a mean divides by nothing near it.
+        // Positive, so that a mean does not divide by almost zero.
         let weight = draw.small(dtype, &shape[1..2]);
         if dtype.is_float() {
             Draw::map(&weight, |weight| Cell::Float(weight.float() * 0.0625 + 0.75))
@@ -81,8 +80,8 @@ fn loss(draw: &mut Draw, dtype: DType, is_softmax: bool) -> Sample {
                 "sum" => scalar(sum(&losses)),
                 _ => scalar(sum(&losses) / sum(&weights)),
             };
-            // The logarithm of a softmax is 0 or below −ln(1 + e⁻⁸), −3·10⁻⁴, but what it is the
-            // difference of is up to 8: 15 bits are lost, and some operations. Other sums are exact.
+            // The logarithm of a softmax is 0 or below −ln(1 + e⁻⁸), −3·10⁻⁴, but it is a difference of numbers up to
+            // 8: 15 bits are lost, and some operations. Other sums are exact.
             let ulps = if is_softmax { 131_072.0 } else { 1.0 };
             let outputs = [loss, log_probabilities].into_iter().take(n_outputs);
             outputs.flat_map(|array| Expected::rounded(dtype, array, ulps)).collect()

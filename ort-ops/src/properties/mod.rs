@@ -1,15 +1,14 @@
 //! Properties: of each operator, random nodes of every element type and version that it covers,
-//! against an oracle that is not the code under test.
+//! against an oracle that is independent of the code under test.
 //!
 //! A family of operators is a file; a property is a line of its table and a function that draws a
 //! node (operands of rank 0 to 6, dimensions of 0, broadcasts, axes from either end) together with
-//! its oracle: what the outputs should be, cell by cell, as the specification words it.
+//! its oracle: what the outputs should be, cell by cell, as the specification defines it.
 
 mod array;
 mod attending;
 mod batch_normalization;
 mod cell;
-mod codes;
 mod draw;
 mod elementwise;
 mod expected;
@@ -17,6 +16,7 @@ mod forest;
 mod function;
 mod groups;
 mod kept;
+mod quantized_values;
 mod scores;
 mod windows;
 
@@ -37,12 +37,12 @@ struct Property {
     name: &'static str,
     /// The since-versions to draw: where the meaning or the form changed, and the newest.
     versions: &'static [i32],
-    /// Draws a node whose data has elements of a type, which may be one that the operator does not
-    /// take: then the oracle is not asked.
+    /// Draws a node whose data has elements of a type. For a type that the operator does not support, the oracle is
+    /// not called.
     draw: fn(&mut Draw, DType) -> Sample,
 }
 
-/// A node with its operands, and what it should give.
+/// A node with its operands and expected outputs.
 struct Sample {
     attrs: Attrs,
     inputs: Vec<Option<Value>>,
@@ -151,8 +151,8 @@ fn check_all(properties: &[Property]) {
     }
 }
 
-/// Draws nodes of one version on one element type: they give what the oracle says, or, if the
-/// operator does not take the type, inference refuses them. If it does, it takes `n_taken` types.
+/// Draws nodes of one version on one element type: they agree with the oracle, or, if the operator does not support
+/// the type, inference rejects them. If it does, it supports `n_taken` types.
 fn check(property: &Property, version: i32, dtype: DType, n_taken: Option<usize>) {
     // The same nodes each time; PROPTEST_CASES draws more.
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
@@ -162,7 +162,7 @@ fn check(property: &Property, version: i32, dtype: DType, n_taken: Option<usize>
         // The fewer types, the more nodes of each.
         Some(1..4) => 4 * cases,
         Some(_) => cases,
-        // Whether a type is taken does not depend on much else.
+        // Whether a type is supported depends on little else.
         None => cases.div_ceil(4),
     };
     let config = Config { cases, failure_persistence: None, ..Config::default() };
@@ -176,7 +176,7 @@ fn check(property: &Property, version: i32, dtype: DType, n_taken: Option<usize>
             case = case.attr(name, attr.clone());
         }
         if n_taken.is_none() {
-            assert!(case.infer(&sample.inputs).is_err(), "takes a type that it does not declare");
+            assert!(case.infer(&sample.inputs).is_err(), "accepts a type that it does not declare");
             return Ok(());
         }
         let found = case.run_values(&sample.inputs).unwrap_or_else(|error| panic!("{error}"));
@@ -191,7 +191,7 @@ fn check(property: &Property, version: i32, dtype: DType, n_taken: Option<usize>
     outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 
-/// What makes the nodes of each operator, version and type others: the hash of Fowler, Noll and Vo.
+/// Makes the nodes of each operator, version and type different: FNV-1a.
 fn salt(name: &str, version: i32, dtype: DType) -> u64 {
     let numbers = [version, dtype.onnx()].map(i32::cast_unsigned);
     let words = name.bytes().map(u32::from).chain(numbers);
@@ -216,7 +216,7 @@ macro_rules! families {
     };
 }
 
-// One a line, in alphabetical order.
+// One per line, in alphabetical order.
 families! {
     activation,
     attention,
@@ -287,10 +287,10 @@ families! {
 
 /// Operators without a property, and why.
 const WITHOUT: &[(&str, &str, &str)] = &[
-    ("", "If", "a plan runs it, not eval"),
-    ("", "Loop", "a plan runs it, not eval"),
-    ("", "Scan", "a plan runs it, not eval"),
-    ("", "SequenceMap", "a plan runs it, not eval"),
+    ("", "If", "run by a plan, not by eval"),
+    ("", "Loop", "run by a plan, not by eval"),
+    ("", "Scan", "run by a plan, not by eval"),
+    ("", "SequenceMap", "run by a plan, not by eval"),
     ("ai.onnx.preview.training", "Adagrad", "the standard's cases, and its formula by hand"),
     ("ai.onnx.preview.training", "Adam", "the standard's cases, and its formula by hand"),
     ("ai.onnx.preview.training", "Momentum", "the standard's cases, and its formula by hand"),

@@ -1,4 +1,4 @@
-//! Operators that move elements and look at none: exact for every type.
+//! Operators that move elements without reading their values: exact for every type.
 
 use ort_graph::Attr;
 use ort_tensor::DType;
@@ -38,7 +38,7 @@ fn concat(draw: &mut Draw, dtype: DType) -> Sample {
     .attr("axis", Attr::Int(written))
 }
 
-/// The arrays one after the other along an axis.
+/// The arrays concatenated along an axis.
 pub(super) fn joined(parts: &[Array], axis: usize) -> Array {
     let mut whole = parts[0].shape.clone();
     whole[axis] = parts.iter().map(|part| part.shape[axis]).sum();
@@ -224,7 +224,7 @@ fn split(draw: &mut Draw, dtype: DType) -> Sample {
     }
 }
 
-/// Pieces of these lengths, one after the other along an axis.
+/// Consecutive pieces of these lengths along an axis.
 pub(super) fn pieces(x: &Array, axis: usize, lengths: &[usize]) -> Vec<Array> {
     let starts = lengths.iter().scan(0, |start, length| {
         *start += length;

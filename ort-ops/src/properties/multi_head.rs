@@ -1,10 +1,10 @@
-//! Attention of queries to keys and values that are given, in one of many layouts.
+//! Attention of queries to given keys and values, in one of many layouts.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
 use super::attending::{
-    Hiding, SLACK, Sizes, blended, by_row, count, int32, joined, overlaid, scores, weights,
+    Masking, SLACK, Sizes, blended, by_row, count, int32, joined, overlaid, scores, weights,
 };
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
@@ -13,12 +13,12 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::microsoft("MultiHeadAttention", |draw, dtype| sample(draw, dtype, false)),
 ];
 
-/// How queries, keys and values are given.
+/// The layout of queries, keys and values.
 #[derive(Clone, Copy, PartialEq)]
 enum Layout {
     /// A tensor of rows each.
     Rows,
-    /// Keys and values by head; all there are, and the bias is of queries alone.
+    /// Keys and values by head; all of them, and the bias applies only to queries.
     Heads,
     /// Keys with values, by head.
     PackedKeys,
@@ -28,18 +28,18 @@ enum Layout {
     PackedRows,
 }
 
-/// What is attended to, and how it is given.
+/// The operands of attention, and their layout.
 struct MultiHead {
     dtype: DType,
     layout: Layout,
-    /// Queries, keys and values `[B, N, S, H]` of what is new.
+    /// New queries, keys and values `[B, N, S, H]`.
     new: [Array; 3],
     bias: Option<Array>,
     scale: Option<f32>,
     /// Keys and values of earlier steps.
     past: Option<[Array; 2]>,
     is_shared: bool,
-    /// For each step of the past of each row `[B / width, width, M]` whose it is.
+    /// For each step of the past of each row, its beam `[B / width, width, M]`.
     beams: Option<Array>,
 }
 
@@ -78,7 +78,7 @@ impl MultiHead {
         (own, Sizes { batch, heads, len, total: past + kv_len, past })
     }
 
-    /// The operands that hold queries, keys and values.
+    /// The operands with queries, keys and values.
     fn packed(&self) -> [Option<Tensor>; 3] {
         let [q, k, v] = &self.new;
         let &[batch, heads, len, size] = &k.shape[..] else { panic!("{:?}", k.shape) };
@@ -109,7 +109,7 @@ impl MultiHead {
         }
     }
 
-    /// What is new, with its part of the bias.
+    /// New rows, with their part of the bias.
     fn biased(&self, i: usize) -> Array {
         let x = &self.new[i];
         let Some(bias) = self.bias.as_ref().filter(|_| i == 0 || self.layout != Layout::Heads)
@@ -124,7 +124,7 @@ impl MultiHead {
         })
     }
 
-    /// Steps of which those of the past are of other rows.
+    /// Steps whose past is taken from other rows.
     fn followed(&self, x: &Array, used: usize) -> Array {
         let Some(beams) = &self.beams else { return x.clone() };
         let width = beams.shape[1];
@@ -138,21 +138,21 @@ impl MultiHead {
         })
     }
 
-    fn expected(&self, hiding: &Hiding) -> Vec<Expected> {
-        let past = hiding.sizes.past;
+    fn expected(&self, masking: &Masking) -> Vec<Expected> {
+        let past = masking.sizes.past;
         let buffer = |i: usize| self.past.as_ref().map(|buffers| &buffers[i]);
         let [k, v] = [0, 1].map(|i| joined(buffer(i), past, &self.biased(1 + i)));
         let scale = self.scale.filter(|&scale| scale != 0.0).map(f64::from);
         let q = self.biased(0);
         let scale = scale.unwrap_or(1.0 / (q.shape[3] as f64).sqrt());
-        let bias = hiding.bias();
+        let bias = masking.bias();
         let scores = scores(&q, &self.followed(&k, past), |dot, at| scale * dot + bias(at));
         let y = by_row(&blended(&weights(&scores, None), &self.followed(&v, past)));
         let [k, v] = [(0, k), (1, v)].map(|(i, x)| match buffer(i) {
             Some(buffer) if self.is_shared => overlaid(buffer, &x),
             _ => x,
         });
-        // A key that is not seen has the lowest score there is.
+        // A masked key has the lowest finite score.
         let scores = scores.map(|score| Cell::Float(score.float().max(f32::MIN.into())));
         [y, k, v, scores].into_iter().map(|x| Expected::within(self.dtype, x, SLACK)).collect()
     }
@@ -160,12 +160,12 @@ impl MultiHead {
 
 fn sample(draw: &mut Draw, dtype: DType, is_decoder: bool) -> Sample {
     let (own, sizes) = MultiHead::draw(draw, dtype, is_decoder);
-    let mut hiding = Hiding::draw(draw, dtype, sizes);
-    hiding.is_causal &= !is_decoder;
+    let mut masking = Masking::draw(draw, dtype, sizes);
+    masking.is_causal &= !is_decoder;
     let tensor = |array: &Array| array.to_tensor(dtype);
     let packed = own.packed().to_vec();
     let bias = vec![own.bias.as_ref().map(tensor)];
-    let seen = vec![hiding.mask.clone(), hiding.biases.clone()];
+    let seen = vec![masking.mask.clone(), masking.biases.clone()];
     let past = [0, 1].map(|i| own.past.as_ref().map(|past| tensor(&past[i]))).to_vec();
     let used = vec![own.is_shared.then(|| int32(&[1], [sizes.past]))];
     let beams = vec![own.beams.as_ref().map(|beams| beams.to_tensor(DType::I32))];
@@ -179,13 +179,13 @@ fn sample(draw: &mut Draw, dtype: DType, is_decoder: bool) -> Sample {
     let attrs = [
         ("num_heads", Some(count(sizes.heads))),
         ("scale", own.scale.map(Attr::Float)),
-        ("mask_filter_value", hiding.filter.map(Attr::Float)),
-        ("unidirectional", hiding.is_causal.then_some(Attr::Int(1))),
+        ("mask_filter_value", masking.filter.map(Attr::Float)),
+        ("unidirectional", masking.is_causal.then_some(Attr::Int(1))),
         ("past_present_share_buffer", (is_decoder && own.is_shared).then_some(Attr::Int(1))),
         ("output_qk", (is_decoder && n == 4).then_some(Attr::Int(1))),
     ];
     let sample = Sample::of(inputs, move || {
-        let mut expected = own.expected(&hiding);
+        let mut expected = own.expected(&masking);
         expected.truncate(n);
         expected
     });

@@ -1,4 +1,4 @@
-//! Operators on blocks of channels: what they make of a position, and where blocks put that.
+//! Operators in NCHWc: the plain operators, with blocked positions.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -44,8 +44,7 @@ fn int(n: usize) -> Attr {
     Attr::Int(i64::try_from(n).unwrap())
 }
 
-/// A sample whose first operand, in blocks, is followed by others as they are, and whose result
-/// is in blocks, too.
+/// A sample whose first operand and result are in NCHWc, with other operands unchanged.
 fn sample(
     x: &Array,
     others: &[&Tensor],
@@ -66,7 +65,7 @@ fn largest(cells: &[f64]) -> f64 {
     cells.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// A pool of windows, or of whole planes.
+/// A pool of windows, or a global pool.
 fn pool(
     draw: &mut Draw,
     dtype: DType,
@@ -166,7 +165,7 @@ fn reorder_output(draw: &mut Draw, dtype: DType) -> Sample {
     sample.attr("channels", int(channels)).attr("channels_last", int(usize::from(is_last)))
 }
 
-/// The nearest element below, which all coordinates agree about if they are asymmetric.
+/// The nearest element below, for which all asymmetric coordinates agree.
 fn upsample(draw: &mut Draw, dtype: DType) -> Sample {
     let block = draw.pick(&[1, 2, 4]);
     let shape = [draw.some_dim(), block * draw.some_dim(), draw.some_dim(), draw.some_dim()];

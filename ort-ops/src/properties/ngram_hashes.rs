@@ -12,7 +12,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::microsoft("VarlenNGramHashMapping", varlen_mapping),
 ];
 
-/// What is the same for every sequence.
+/// The parameters of all sequences.
 #[derive(Clone)]
 struct Hashing {
     dtype: DType,
@@ -31,7 +31,7 @@ impl Hashing {
         let (n_max, n_heads) = (2 + draw.below(3), 1 + draw.below(2));
         let n_hashes = (n_max - 1) * n_heads;
         let n_multipliers = n_max + draw.below(2);
-        // Of a type that is not taken, anything.
+        // For an unsupported type, any values.
         let vocabularies = match dtype.is_integer() {
             true => {
                 Array::from_fn(&[n_hashes], |_| Cell::Int(draw.int(1, 100).into())).to_tensor(dtype)
@@ -59,12 +59,12 @@ impl Hashing {
         self.eos.as_ref().map(|eos| Array::of(eos).cells[0].int())
     }
 
-    /// What stands where there is no token.
+    /// The replacement of missing tokens.
     fn nothing(&self) -> i128 {
         self.eos().unwrap_or(self.pad.into())
     }
 
-    /// The number that the low bits of `x` are.
+    /// The value of the low bits of `x`.
     fn low(&self, x: i128) -> i128 {
         Cell::Int(x).rounded(self.dtype).int()
     }
@@ -75,7 +75,7 @@ impl Hashing {
         let vocabularies = Array::of(&self.vocabularies).cells;
         let offsets = self.offsets.as_ref().map(|offsets| Array::of(offsets).cells);
         let eos = self.eos().filter(|_| self.resets);
-        // The token so many before, unless a border or an end lies between.
+        // The token `back` before, unless a border or an end is between.
         let token = |back: usize| {
             let is_cut = (1..=back).any(|step| {
                 let (id, pair) = (ids[at - step], (segments[at - step], segments[at - step + 1]));
@@ -170,7 +170,7 @@ fn outputs(dtype: DType, arrays: Vec<(Vec<usize>, Vec<Cell>)>) -> Vec<Expected> 
     arrays.into_iter().flat_map(exact).collect()
 }
 
-/// Sequences that lie end to end.
+/// Packed sequences.
 #[derive(Clone)]
 struct Packed {
     ids: Tensor,
@@ -178,7 +178,7 @@ struct Packed {
     past: Option<Tensor>,
     segments: Option<Tensor>,
     past_segments: Option<Tensor>,
-    /// How many states are asked for of each.
+    /// The number of requested states of each.
     counts: Option<Vec<i64>>,
     capacity: usize,
 }
@@ -218,7 +218,7 @@ impl Packed {
             Some(segments) => row(segments, own.clone()),
             None => vec![0; own.len()],
         };
-        // A past that says nothing is of the segment that follows.
+        // A past without segments has the segment that follows.
         let of_past = match &self.past_segments {
             Some(segments) => row(segments, before),
             None => vec![of_own[0]; n_past],
@@ -229,7 +229,7 @@ impl Packed {
         }
     }
 
-    /// What the past is after each of the first tokens; after the others nothing.
+    /// The past after each of the first tokens; after the others padding.
     fn states(&self, i: usize, sequence: &Sequence, hashing: &Hashing) -> Vec<Cell> {
         let n_past = hashing.n_past();
         let n = self.ends[i + 1] - self.ends[i];

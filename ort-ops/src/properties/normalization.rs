@@ -15,8 +15,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("MeanVarianceNormalization", &[9, 13], mean_variance),
 ];
 
-/// How many ULPs of a double an affine function of a normalized number can be off, where its terms
-/// cancel.
+/// The error, in ULPs of a double, of an affine function of a normalized number with cancelling terms.
 pub(super) const CANCELLED: f64 = 1_048_576.0;
 
 pub(super) fn mean(x: &[f64]) -> f64 {

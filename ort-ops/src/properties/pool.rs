@@ -1,4 +1,4 @@
-//! Pools: one number for the elements that each window sees.
+//! Pools: one number for the elements of each window.
 
 use ort_graph::Attr;
 use ort_tensor::DType;
@@ -18,13 +18,13 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("GlobalLpPool", &[1, 2, 22], global_lp),
 ];
 
-/// The shapes of images and of what becomes of them.
+/// The shapes of images and of results.
 fn images(draw: &mut Draw, windows: &Windows) -> [Vec<usize>; 2] {
     let planes = [draw.dim().min(2), draw.dim().min(2)];
     [&windows.input, &windows.output].map(|spatial| [&planes, &spatial[..]].concat())
 }
 
-/// The indices that a window sees.
+/// The indices in a window.
 fn seen(windows: &Windows, at: &[usize]) -> Vec<Vec<usize>> {
     let seen = windows.seen(&at[2..]).into_iter();
     seen.map(|place| [&at[..2], &place].concat()).collect()
@@ -150,14 +150,14 @@ fn norm(p: u8, x: &[f64]) -> f64 {
     sum.powf(f64::from(p).recip())
 }
 
-/// `p`, and how a node writes it: as a float in the first version.
+/// `p`, and its attribute: as a float in the first version.
 fn exponent(draw: &mut Draw) -> (u8, Option<Attr>) {
     let p = draw.pick(&[1_u8, 2, 3]);
     let attr = if draw.version == 1 { Attr::Float(p.into()) } else { Attr::Int(p.into()) };
     (p, Some(attr).filter(|_| p != 2 || draw.one_in(2)))
 }
 
-/// How far doubles can be off after a power with a fraction.
+/// The error of doubles after a fractional power.
 const ROOT: f64 = 8.0;
 
 fn lp_pool(draw: &mut Draw, dtype: DType) -> Sample {
@@ -196,7 +196,7 @@ fn global_lp(draw: &mut Draw, dtype: DType) -> Sample {
     whole(draw, dtype, move |x| norm(p, x)).maybe("p", written)
 }
 
-/// A pool of whole planes.
+/// A global pool.
 fn whole(draw: &mut Draw, dtype: DType, of: impl Fn(&[f64]) -> f64 + 'static) -> Sample {
     let shape = draw.shape(2);
     let x = draw.small(dtype, &shape);

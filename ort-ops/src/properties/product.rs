@@ -1,4 +1,4 @@
-//! Products of matrices: sums of small whole numbers, which are exact, and of integers, which wrap.
+//! Matrix products: sums of small whole numbers, which are exact, and of integers, which wrap.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -15,7 +15,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::microsoft("FusedGemm", |draw, dtype| gemm(draw, dtype, true)),
 ];
 
-/// The shapes of two operands that multiply, vectors among them.
+/// The shapes of two operands, possibly vectors.
 pub(super) fn operands(draw: &mut Draw) -> [Vec<usize>; 2] {
     let rank = draw.below(4);
     let batch = draw.shape_of_rank(rank);
@@ -56,7 +56,7 @@ fn matmul(draw: &mut Draw, dtype: DType) -> Sample {
     })
 }
 
-/// A matrix or a batch as a node may store it: with its last two dimensions swapped, then the row
+/// A matrix or a batch in a stored arrangement: with its last two dimensions swapped, then the row
 /// before the batch.
 fn rearranged(draw: &mut Draw, x: &Tensor) -> (Tensor, [bool; 2]) {
     let flags = [draw.one_in(2), draw.one_in(3)];

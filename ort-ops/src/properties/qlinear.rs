@@ -1,9 +1,9 @@
-//! Operators on quantized values of 8 bits that give quantized values: what the numbers behind them give, encoded.
+//! Operators on quantized values of 8 bits that give quantized values: the operator on dequantized values, quantized.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
-use super::codes::{Codes, Scheme};
+use super::quantized_values::{QuantizedTensor, Scheme};
 use super::{Array, Cell, Draw, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[
@@ -15,7 +15,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::microsoft("QLinearReduceMean", reduce_mean),
     Property::microsoft("QLinearSigmoid", |draw, dtype| {
         let (shape, y) = (draw.shape(0), Scheme::draw(draw, dtype));
-        unary(Codes::draw(draw, dtype, &shape), y, |x| 1.0 / (1.0 + (-x).exp()))
+        unary(QuantizedTensor::draw(draw, dtype, &shape), y, |x| 1.0 / (1.0 + (-x).exp()))
     }),
     Property::microsoft("QLinearSoftmax", softmax),
     Property::microsoft("QLinearWhere", choose),
@@ -24,7 +24,7 @@ pub(super) const PROPERTIES: &[Property] = &[
 /// `f(a, b)` of operands that broadcast.
 fn binary(draw: &mut Draw, dtype: DType, f: fn(f64, f64) -> f64) -> Sample {
     let (shapes, shape) = draw.broadcast(2);
-    let [a, b] = [0, 1].map(|i| Codes::draw(draw, dtype, &shapes[i]));
+    let [a, b] = [0, 1].map(|i| QuantizedTensor::draw(draw, dtype, &shapes[i]));
     let to = Scheme::draw(draw, dtype);
     Sample::of([a.operands(), b.operands(), to.operands().to_vec()].concat(), move || {
         let (a, b) = (a.values(), b.values());
@@ -35,14 +35,14 @@ fn binary(draw: &mut Draw, dtype: DType, f: fn(f64, f64) -> f64) -> Sample {
     })
 }
 
-/// What an array of numbers becomes.
-fn mapped(x: Codes, to: Scheme, f: impl Fn(&Array) -> Array + 'static) -> Sample {
+/// A function of an array of numbers.
+fn mapped(x: QuantizedTensor, to: Scheme, f: impl Fn(&Array) -> Array + 'static) -> Sample {
     let operands = [x.operands(), to.operands().to_vec()].concat();
-    Sample::of(operands, move || to.encoded(x.codes.dtype(), &f(&x.values())))
+    Sample::of(operands, move || to.encoded(x.quantized.dtype(), &f(&x.values())))
 }
 
-/// What each number becomes.
-fn unary(x: Codes, to: Scheme, f: impl Fn(f64) -> f64 + 'static) -> Sample {
+/// A function of each number.
+fn unary(x: QuantizedTensor, to: Scheme, f: impl Fn(f64) -> f64 + 'static) -> Sample {
     mapped(x, to, move |x| x.map(|x| Cell::Float(f(x.float()))))
 }
 
@@ -50,11 +50,15 @@ fn leaky_relu(draw: &mut Draw, dtype: DType) -> Sample {
     let (shape, to) = (draw.shape(0), Scheme::draw(draw, dtype));
     let given = draw.pick(&[None, Some(0.5), Some(-0.125)]);
     let alpha = f64::from(given.unwrap_or(0.01));
-    unary(Codes::draw(draw, dtype, &shape), to, move |x| if x < 0.0 { alpha * x } else { x })
-        .maybe("alpha", given.map(Attr::Float))
+    unary(
+        QuantizedTensor::draw(draw, dtype, &shape),
+        to,
+        move |x| if x < 0.0 { alpha * x } else { x },
+    )
+    .maybe("alpha", given.map(Attr::Float))
 }
 
-/// Where the scale is no inverse of a whole number, its inverse is rounded down.
+/// If the reciprocal of the scale is not an integer, it is rounded down.
 fn softmax(draw: &mut Draw, dtype: DType) -> Sample {
     let (shape, to) = (draw.shape(1), Scheme::draw(draw, dtype));
     let (axis, written) = draw.axis(shape.len());
@@ -63,7 +67,7 @@ fn softmax(draw: &mut Draw, dtype: DType) -> Sample {
     let opset = draw.pick(&[11, 12, 13, 21]);
     let axes: Vec<_> = if opset < 13 { (axis..shape.len()).collect() } else { vec![axis] };
     let factor = (1.0 / to.scale()).floor() * to.scale();
-    mapped(Codes::draw(draw, dtype, &shape), to, move |x| {
+    mapped(QuantizedTensor::draw(draw, dtype, &shape), to, move |x| {
         x.regrouped(&axes, |lane| {
             let largest = lane.iter().map(|x| x.float()).fold(f64::NEG_INFINITY, f64::max);
             let powers: Vec<_> = lane.iter().map(|x| (x.float() - largest).exp()).collect();
@@ -75,7 +79,7 @@ fn softmax(draw: &mut Draw, dtype: DType) -> Sample {
     .maybe("axis", (!is_default).then_some(Attr::Int(written)))
 }
 
-/// The mean of some numbers; of none it is 0.
+/// The mean of some numbers; 0 without any.
 fn mean(cells: &[&Cell]) -> Cell {
     let n = u32::try_from(cells.len().max(1)).unwrap();
     Cell::Float(cells.iter().map(|x| x.float()).sum::<f64>() / f64::from(n))
@@ -89,7 +93,7 @@ fn reduce_mean(draw: &mut Draw, dtype: DType) -> Sample {
     let axes = if given.is_empty() { (0..rank).collect() } else { given };
     let (keeps_dims, flag) = draw.flag(true);
     let is_absent = written.is_empty() && draw.one_in(2);
-    mapped(Codes::draw(draw, dtype, &shape), to, move |x| {
+    mapped(QuantizedTensor::draw(draw, dtype, &shape), to, move |x| {
         let y = x.reduced(&axes, mean);
         if keeps_dims { y } else { y.without(&axes) }
     })
@@ -102,14 +106,14 @@ fn global_average_pool(draw: &mut Draw, dtype: DType) -> Sample {
     let (is_last, flag) = draw.flag(false);
     let end = shape.len() - usize::from(is_last);
     let axes: Vec<_> = (2 - usize::from(is_last)..end).collect();
-    mapped(Codes::draw(draw, dtype, &shape), to, move |x| x.reduced(&axes, mean))
+    mapped(QuantizedTensor::draw(draw, dtype, &shape), to, move |x| x.reduced(&axes, mean))
         .maybe("channels_last", flag)
 }
 
 fn choose(draw: &mut Draw, dtype: DType) -> Sample {
     let (shapes, shape) = draw.broadcast(3);
     let condition = draw.any(DType::Bool, &shapes[0]);
-    let [x, y] = [1, 2].map(|i| Codes::draw(draw, dtype, &shapes[i]));
+    let [x, y] = [1, 2].map(|i| QuantizedTensor::draw(draw, dtype, &shapes[i]));
     let to = Scheme::draw(draw, dtype);
     let parts = [vec![Some(condition.clone())], x.operands(), y.operands()];
     Sample::of([parts.concat(), to.operands().to_vec()].concat(), move || {
@@ -122,7 +126,7 @@ fn choose(draw: &mut Draw, dtype: DType) -> Sample {
     })
 }
 
-/// Operands that can be many are none that can be absent.
+/// Variadic operands cannot be absent.
 fn concat(draw: &mut Draw, dtype: DType) -> Sample {
     let (shape, to) = (draw.shape(1), Scheme::whole(draw, dtype));
     let (axis, written) = draw.axis(shape.len());
@@ -130,12 +134,16 @@ fn concat(draw: &mut Draw, dtype: DType) -> Sample {
         .map(|_| {
             let mut shape = shape.clone();
             shape[axis] = draw.dim();
-            Codes { codes: draw.any(dtype, &shape), scheme: Scheme::whole(draw, dtype) }
+            QuantizedTensor {
+                quantized: draw.any(dtype, &shape),
+                scheme: Scheme::whole(draw, dtype),
+            }
         })
         .collect();
-    let operands = to.operands().into_iter().chain(parts.iter().flat_map(Codes::operands));
+    let operands =
+        to.operands().into_iter().chain(parts.iter().flat_map(QuantizedTensor::operands));
     Sample::of(operands.collect::<Vec<Option<Tensor>>>(), move || {
-        let parts: Vec<_> = parts.iter().map(Codes::values).collect();
+        let parts: Vec<_> = parts.iter().map(QuantizedTensor::values).collect();
         let mut whole = shape.clone();
         whole[axis] = parts.iter().map(|part| part.shape[axis]).sum();
         let y = Array::from_fn(&whole, |index| {

@@ -1,10 +1,10 @@
-//! Quantized values of numbers, and numbers of quantized values: exact, since scales are powers of two.
+//! Quantization and dequantization: exact, since scales are powers of two.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
 use super::draw::signed;
-use super::quantized_product::{codes, quantized, scales};
+use super::quantized_product::{quantized, quantized_values, scales};
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[
@@ -15,7 +15,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("DynamicQuantizeLinear", &[11], quantize_dynamically),
 ];
 
-const CODES: &[DType] = &[
+const QUANTIZED: &[DType] = &[
     DType::I8,
     DType::U8,
     DType::I16,
@@ -30,8 +30,7 @@ const CODES: &[DType] = &[
 ];
 const SCALES: &[DType] = &[DType::F32, DType::F16, DType::Bf16];
 
-/// How far a scale reaches: the shape of the scales, the axis along which they lie, and the
-/// attributes.
+/// The granularity of scales: their shape, their axis, and the attributes.
 struct Reach {
     shape: Vec<usize>,
     axis: usize,
@@ -78,14 +77,14 @@ impl Reach {
     }
 }
 
-/// The code nearest to a number.
-fn code(dtype: DType, value: f64, zero_point: &Cell) -> Cell {
+/// The quantized value nearest to a number.
+fn quantized_value(dtype: DType, value: f64, zero_point: &Cell) -> Cell {
     if dtype != DType::F4E2M1 {
         return quantized(dtype, value, zero_point);
     }
     let magnitudes = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
     let distance = |i: &usize| (value.abs() - magnitudes[*i]).abs();
-    // Of two that are equally near, the even one.
+    // Ties to even.
     let nearer = |a: usize, b: usize| match distance(&b) - distance(&a) {
         further if further > 0.0 => a,
         nearer if nearer < 0.0 => b,
@@ -99,11 +98,11 @@ fn quantize(draw: &mut Draw, dtype: DType) -> Sample {
     let x = draw.small(dtype, &shape);
     let reach = Reach::draw(draw, &shape);
     let scale_type = if SCALES.contains(&dtype) { dtype } else { DType::F32 };
-    let y_type = draw.pick(CODES);
+    let y_type = draw.pick(QUANTIZED);
     let scale = scales(draw, scale_type, &reach.shape);
     let zero_point = match y_type {
         DType::F4E2M1 => Tensor::zeros(y_type, &reach.shape).unwrap(),
-        _ => codes(draw, y_type, &reach.shape),
+        _ => quantized_values(draw, y_type, &reach.shape),
     };
     let has_dtype = draw.version == 1 || draw.version >= 21;
     // Without a zero point the type is an attribute, or uint8.
@@ -120,7 +119,7 @@ fn quantize(draw: &mut Draw, dtype: DType) -> Sample {
             let zero_point = Array::of(&zero_point);
             let y = Array::from_fn(&x.shape, |at| {
                 let quotient = x.at(at).float() / reach.own(&scale, at).float();
-                code(y_type, quotient, reach.own(&zero_point, at))
+                quantized_value(y_type, quotient, reach.own(&zero_point, at))
             });
             Expected::exact(y_type, y)
         }
@@ -133,14 +132,14 @@ fn quantize(draw: &mut Draw, dtype: DType) -> Sample {
 
 fn dequantize(draw: &mut Draw, dtype: DType) -> Sample {
     let shape = draw.shape(0);
-    // Other numbers than those of 16 bits would be rounded.
-    let draw_codes = |draw: &mut Draw, shape: &[usize]| match dtype {
+    // Numbers of more than 16 bits would be rounded.
+    let draw_quantized = |draw: &mut Draw, shape: &[usize]| match dtype {
         DType::I32 => draw.small(dtype, shape),
         _ => draw.any(dtype, shape),
     };
-    let x = draw_codes(draw, &shape);
+    let x = draw_quantized(draw, &shape);
     let reach = Reach::draw(draw, &shape);
-    let zero_point = draw_codes(draw, &reach.shape);
+    let zero_point = draw_quantized(draw, &reach.shape);
     let zero_point = draw.one_in(2).then_some(zero_point);
     let scale_type = draw.pick(SCALES);
     let scale = scales(draw, scale_type, &reach.shape);
@@ -175,12 +174,12 @@ fn quantize_dynamically(draw: &mut Draw, dtype: DType) -> Sample {
         let (least, most) = values.fold((0_f32, 0_f32), |(a, b), x| (a.min(x), b.max(x)));
         let scale = if least == most { 1.0 } else { (most - least) / 255.0 };
         let zero_point = (-least / scale).round_ties_even().clamp(0.0, 255.0);
-        let code = |cell: &Cell| {
-            let code = (cell.float() as f32 / scale).round_ties_even() + zero_point;
-            Cell::number(DType::U8, code.clamp(0.0, 255.0).into())
+        let quantize = |cell: &Cell| {
+            let q = (cell.float() as f32 / scale).round_ties_even() + zero_point;
+            Cell::number(DType::U8, q.clamp(0.0, 255.0).into())
         };
         let scalar = |cell: Cell| Array { shape: vec![], cells: vec![cell] };
-        let y = Expected::exact(DType::U8, x.map(code));
+        let y = Expected::exact(DType::U8, x.map(quantize));
         let scale = Expected::exact(DType::F32, scalar(Cell::Float(scale.into())));
         let zero_point = scalar(Cell::number(DType::U8, zero_point.into()));
         y.into_iter().chain(scale).chain(Expected::exact(DType::U8, zero_point)).collect()

@@ -1,4 +1,4 @@
-//! The norm of sums of embeddings that are quantized values.
+//! The norm of sums of quantized embeddings.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -11,11 +11,11 @@ pub(super) const PROPERTIES: &[Property] =
 /// Words, positions and segments, then the parameters of the norm.
 const N_TABLES: usize = 5;
 
-/// The number of each code, which is of single precision.
-fn numbers(codes: &Tensor, scale: &Tensor, zero_point: &Tensor) -> Array {
+/// The dequantized values, in single precision.
+fn numbers(quantized: &Tensor, scale: &Tensor, zero_point: &Tensor) -> Array {
     let [scale, zero_point] = [scale, zero_point].map(|x| Array::of(x).cells[0].float());
-    let number = |code: &Cell| Cell::Float((code.float() - zero_point) * scale);
-    Array::of(codes).map(|code| number(code).rounded(DType::F32))
+    let number = |q: &Cell| Cell::Float((q.float() - zero_point) * scale);
+    Array::of(quantized).map(|q| number(q).rounded(DType::F32))
 }
 
 fn embed(draw: &mut Draw, dtype: DType) -> Sample {
@@ -27,7 +27,7 @@ fn embed(draw: &mut Draw, dtype: DType) -> Sample {
     let mask = draw.one_in(2).then_some(mask);
     let [words_rows, positions, kinds] = rows.map(|n| vec![n, hidden]);
     let shapes = [words_rows, positions, kinds, vec![hidden], vec![hidden]];
-    let codes = shapes.map(|shape| draw.any(dtype, &shape));
+    let quantized = shapes.map(|shape| draw.any(dtype, &shape));
     let scales = [(); N_TABLES].map(|()| draw.real(DType::F32, &[], 0.0625));
     let zero_points = [(); N_TABLES].map(|()| draw.any(dtype, &[]));
     let epsilon = draw.pick(&[None, Some(0.5)]);
@@ -39,10 +39,10 @@ fn embed(draw: &mut Draw, dtype: DType) -> Sample {
     let ids = |ids: &Array| Some(ids.to_tensor(DType::I32));
     let first = vec![ids(&words), ids(&segments).filter(|_| has_segments)];
     let mask_operand = vec![mask.as_ref().and_then(ids)];
-    let operands = [first, given(&codes), mask_operand, given(&scales), given(&zero_points)];
+    let operands = [first, given(&quantized), mask_operand, given(&scales), given(&zero_points)];
     let n = draw.pick(&[1, 2]);
     Sample::of(operands.concat(), move || {
-        let table = |i: usize| numbers(&codes[i], &scales[i], &zero_points[i]);
+        let table = |i: usize| numbers(&quantized[i], &scales[i], &zero_points[i]);
         let [word, position, segment, gamma, beta] = [0, 1, 2, 3, 4].map(table);
         let sums = Array::from_fn(&[batch, len, hidden], |at| {
             let row = |ids: &Array, i: usize| ids.index_at(&at[..2], rows[i]);

@@ -1,11 +1,11 @@
-//! Products of quantized values with numbers around them.
+//! Products of quantized values with float operands or results.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
-use super::codes::{Codes, Scheme, quantized_dynamically};
 use super::product::{multiplied, operands};
 use super::quantized_product::parameter;
+use super::quantized_values::{QuantizedTensor, Scheme, quantized_dynamically};
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[
@@ -13,9 +13,9 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::microsoft("QGemm", gemm),
 ];
 
-/// Quantized values with one scale and zero point for all, or one a column.
+/// Quantized values with one scale and zero point for all, or one per column.
 struct Columns {
-    codes: Array,
+    quantized: Array,
     dtype: DType,
     scale: Tensor,
     zero_point: Option<Tensor>,
@@ -28,7 +28,7 @@ impl Columns {
         let zero_point = draw.any(dtype, &form);
         let scales = draw.real(scale_type, &form, 1.0 / 64.0);
         Self {
-            codes: Array::of(&draw.any(dtype, shape)),
+            quantized: Array::of(&draw.any(dtype, shape)),
             dtype,
             scale: scales,
             zero_point: (!draw.one_in(4)).then_some(zero_point),
@@ -37,24 +37,24 @@ impl Columns {
 
     fn values(&self) -> Array {
         let (scale, zero_point) = (Array::of(&self.scale), self.zero_point.as_ref().map(Array::of));
-        Array::from_fn(&self.codes.shape, |at| {
+        Array::from_fn(&self.quantized.shape, |at| {
             let zero_point = zero_point.as_ref().map_or(0.0, |it| it.at_broadcast(at).float());
-            let code = self.codes.at(at).float() - zero_point;
-            Cell::Float(code * scale.at_broadcast(at).float())
+            let q = self.quantized.at(at).float() - zero_point;
+            Cell::Float(q * scale.at_broadcast(at).float())
         })
     }
 }
 
-/// Single precision errs little on the way to results below some dozens.
+/// The error of single precision is small for results below some dozens.
 fn dynamic_matmul(draw: &mut Draw, dtype: DType) -> Sample {
     let [a_shape, b_shape] = operands(draw);
     let a = draw.real(dtype, &a_shape, 2.0);
     let b = Columns::draw(draw, &b_shape, dtype);
     let n = if b_shape.len() > 1 { b_shape.last().copied() } else { None };
     let bias = n.map(|n| draw.real(dtype, &[n], 2.0)).filter(|_| draw.one_in(2));
-    let codes = b.codes.to_tensor(b.dtype);
+    let quantized = b.quantized.to_tensor(b.dtype);
     let (scale, zero_point) = (b.scale.clone(), b.zero_point.clone());
-    let given = [Some(a.clone()), Some(codes), Some(scale), zero_point, bias.clone()];
+    let given = [Some(a.clone()), Some(quantized), Some(scale), zero_point, bias.clone()];
     Sample::of(given, move || {
         let numbers: Vec<_> = Array::of(&a).cells.iter().map(Cell::float).collect();
         let cells = quantized_dynamically(&numbers).into_iter().map(Cell::Float).collect();
@@ -71,7 +71,8 @@ fn dynamic_matmul(draw: &mut Draw, dtype: DType) -> Sample {
 
 fn gemm(draw: &mut Draw, dtype: DType) -> Sample {
     let [m, k, n] = [draw.dim(), draw.dim(), draw.dim()];
-    let (a, b) = (Codes::draw(draw, dtype, &[m, k]), Columns::draw(draw, &[k, n], DType::F32));
+    let (a, b) =
+        (QuantizedTensor::draw(draw, dtype, &[m, k]), Columns::draw(draw, &[k, n], DType::F32));
     let c_shape = draw.operand(&[m, n]);
     let c = Array::from_fn(&c_shape, |_| Cell::Int(draw.int(-5000, 5000).into()));
     let c = draw.one_in(2).then_some(c);
@@ -86,10 +87,10 @@ fn gemm(draw: &mut Draw, dtype: DType) -> Sample {
     };
     let [a_scale, a_zero] = a.scheme.operands();
     let operands = [
-        Some(stored(&Array::of(&a.codes), flags[0]).to_tensor(dtype)),
+        Some(stored(&Array::of(&a.quantized), flags[0]).to_tensor(dtype)),
         a_scale,
         a_zero,
-        Some(stored(&b.codes, flags[1]).to_tensor(b.dtype)),
+        Some(stored(&b.quantized, flags[1]).to_tensor(b.dtype)),
         Some(b.scale.clone()),
         b.zero_point.clone(),
         c.as_ref().map(|c| c.to_tensor(DType::I32)),

@@ -1,10 +1,10 @@
-//! An LSTM whose weights are quantized values, and whose inputs and states become such.
+//! An LSTM with quantized weights, whose inputs and states are quantized dynamically.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
-use super::codes::quantized_dynamically;
 use super::draw::signed;
+use super::quantized_values::quantized_dynamically;
 use super::recurrent::{Kind, Layer, cells, functions, operands};
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
@@ -12,7 +12,7 @@ pub(super) const PROPERTIES: &[Property] = &[Property::microsoft("DynamicQuantiz
 
 /// Weights `[D, n, 4·H]` of one direction, with scales and zero points `[D]` or `[D, 4·H]`.
 struct Weights {
-    codes: Tensor,
+    quantized: Tensor,
     scale: Tensor,
     zero_point: Tensor,
 }
@@ -22,7 +22,7 @@ impl Weights {
         let [n, _, rows] = *shape;
         let forms = [(); 2].map(|()| draw.pick(&[vec![n], vec![n, rows]]));
         Self {
-            codes: draw.any(dtype, shape),
+            quantized: draw.any(dtype, shape),
             scale: draw.real(scale_type, &forms[0], 1.0 / 256.0),
             zero_point: draw.any(dtype, &forms[1]),
         }
@@ -30,16 +30,16 @@ impl Weights {
 
     /// The numbers `[D, 4·H, n]`.
     fn values(&self) -> Array {
-        let [codes, scale, zero_point] =
-            [&self.codes, &self.scale, &self.zero_point].map(Array::of);
+        let [quantized, scale, zero_point] =
+            [&self.quantized, &self.scale, &self.zero_point].map(Array::of);
         let own = |x: &Array, d: usize, row: usize| {
             let at = [d, row];
             x.at(&at[..x.shape.len()]).float()
         };
-        let &[n, size, rows] = &codes.shape[..] else { panic!("{:?}", codes.shape) };
+        let &[n, size, rows] = &quantized.shape[..] else { panic!("{:?}", quantized.shape) };
         Array::from_fn(&[n, rows, size], |at| {
-            let code = codes.at(&[at[0], at[2], at[1]]).float() - own(&zero_point, at[0], at[1]);
-            Cell::Float(code * own(&scale, at[0], at[1]))
+            let q = quantized.at(&[at[0], at[2], at[1]]).float() - own(&zero_point, at[0], at[1]);
+            Cell::Float(q * own(&scale, at[0], at[1]))
         })
     }
 }
@@ -49,8 +49,8 @@ fn row(x: &Array, at: [usize; 2]) -> Vec<f64> {
     (0..x.shape[2]).map(|i| x.at(&[at[0], at[1], i]).float()).collect()
 }
 
-/// `y: [S, D, B, H]` and the last states `[D, B, H]`: the inputs are quantized all at once, up to the
-/// longest sequence, the states in each step with those of the sequences that are not over, or were not a step before.
+/// `y: [S, D, B, H]` and the last states `[D, B, H]`: the inputs are quantized at once, up to the longest sequence,
+/// the states in each step with those of the sequences that are active, or were in the step before.
 fn run(layer: &Layer, lens: &[usize]) -> [Array; 3] {
     let &[steps, batch, inputs] = &layer.x.shape[..] else { panic!("{:?}", layer.x.shape) };
     let (n, units) = (layer.directions.len(), layer.r.shape[2]);
@@ -76,7 +76,7 @@ fn run(layer: &Layer, lens: &[usize]) -> [Array; 3] {
             }
         }
     }
-    // Of nothing, the last states are 0.
+    // For length 0, the last states are 0.
     let [h, c] = last.map(|last| {
         Array::from_fn(&states, |at| match lens[at[1]] {
             0 => Cell::Float(0.0),
@@ -100,10 +100,10 @@ fn layer(draw: &mut Draw, dtype: DType) -> Sample {
     let [x, _, r, b, lens, h, c, p] =
         [0, 1, 2, 3, 4, 5, 6, 7].map(|i| operands[i].as_ref().map(Array::of));
     let (x, units) = (x.unwrap(), r.unwrap().shape[2]);
-    let code = draw.pick(&[DType::I8, DType::U8]);
+    let q = draw.pick(&[DType::I8, DType::U8]);
     let [w, r] =
-        [x.shape[2], units].map(|size| Weights::draw(draw, &[n, size, 4 * units], [code, dtype]));
-    (operands[1], operands[2]) = (Some(w.codes.clone()), Some(r.codes.clone()));
+        [x.shape[2], units].map(|size| Weights::draw(draw, &[n, size, 4 * units], [q, dtype]));
+    (operands[1], operands[2]) = (Some(w.quantized.clone()), Some(r.quantized.clone()));
     operands.extend(
         [&w, &r]
             .into_iter()
@@ -132,7 +132,7 @@ fn layer(draw: &mut Draw, dtype: DType) -> Sample {
             c: c.clone(),
             p: p.clone(),
         };
-        // Single precision rounds in every step what is not far from 1.
+        // Single precision rounds numbers around 1 in every step.
         let outputs = run(&layer, &lens).into_iter().take(n_outputs);
         outputs.map(|y| Expected::within(dtype, y, 1e-4)).collect()
     };

@@ -1,8 +1,8 @@
-//! Pools of quantized values, and of images whose channels are the last dimension.
+//! Pools of quantized values, and of NHWC images.
 
 use ort_tensor::DType;
 
-use super::codes::{Codes, Scheme};
+use super::quantized_values::{QuantizedTensor, Scheme};
 use super::windows::{Windows, ints};
 use super::{Array, Cell, Draw, Expected, Property, Sample};
 
@@ -20,7 +20,7 @@ fn image(planes: [usize; 2], spatial: &[usize], is_last: bool) -> Vec<usize> {
     shape
 }
 
-/// What each window sees, `None` for padding, in an image.
+/// The elements of each window in an image, `None` for padding.
 fn pooled(
     x: &Array,
     windows: &Windows,
@@ -69,7 +69,7 @@ fn average_pool(draw: &mut Draw, dtype: DType) -> Sample {
     let planes = [draw.dim(), draw.dim()];
     let (is_last, layout) = draw.flag(false);
     let (counts_padding, flag) = draw.flag(false);
-    let x = Codes::draw(draw, dtype, &image(planes, &windows.input, is_last));
+    let x = QuantizedTensor::draw(draw, dtype, &image(planes, &windows.input, is_last));
     let to = Scheme::draw(draw, dtype);
     let kernel = ints(&windows.kernel);
     let written = windows.clone();

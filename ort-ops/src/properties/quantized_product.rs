@@ -21,7 +21,7 @@ const BYTES: &[DType] = &[DType::I8, DType::U8];
 const FLOATS: &[DType] = &[DType::F8E4M3Fn, DType::F8E4M3Fnuz, DType::F8E5M2, DType::F8E5M2Fnuz];
 
 /// Quantized values: integers of any size, or small floats.
-pub(super) fn codes(draw: &mut Draw, dtype: DType, shape: &[usize]) -> Tensor {
+pub(super) fn quantized_values(draw: &mut Draw, dtype: DType, shape: &[usize]) -> Tensor {
     if !FLOATS.contains(&dtype) {
         return draw.any(dtype, shape);
     }
@@ -33,7 +33,7 @@ pub(super) fn scales(draw: &mut Draw, dtype: DType, shape: &[usize]) -> Tensor {
     Array::from_fn(shape, |_| Cell::Float(draw.pick(&[0.25, 0.5, 1.0, 2.0]))).to_tensor(dtype)
 }
 
-/// Each code minus the zero point of its own that stretches to it.
+/// Each quantized value minus its broadcast zero point.
 pub(super) fn centered(x: &Tensor, zero_point: Option<&Tensor>, shape: &[usize]) -> Array {
     let x = Array::of(x);
     let Some(zero_point) = zero_point.map(|zero_point| Array::of(zero_point).reshaped(shape))
@@ -46,13 +46,13 @@ pub(super) fn centered(x: &Tensor, zero_point: Option<&Tensor>, shape: &[usize])
     })
 }
 
-/// The code of a number: rounded half to even, if it is an integer, and saturated.
+/// The quantized value of a number: rounded half to even, if it is an integer, and saturated.
 pub(super) fn quantized(dtype: DType, value: f64, zero_point: &Cell) -> Cell {
     match zero_point {
         Cell::Int(zero_point) => {
             let (least, most) = bounds(dtype);
-            let code = Cell::number(dtype, value.round_ties_even()).int() + zero_point;
-            Cell::Int(code.clamp(least, most))
+            let q = Cell::number(dtype, value.round_ties_even()).int() + zero_point;
+            Cell::Int(q.clamp(least, most))
         }
         zero_point => {
             let most = match dtype {
@@ -65,7 +65,7 @@ pub(super) fn quantized(dtype: DType, value: f64, zero_point: &Cell) -> Cell {
     }
 }
 
-/// One value, or one a row or column, and the shape that stretches over matrices.
+/// One value, or one per row or column, and the shape that broadcasts to matrices.
 pub(super) fn parameter(draw: &mut Draw, matrix: &[usize], is_row: bool) -> [Vec<usize>; 2] {
     let single = [vec![], vec![1]];
     match matrix {
@@ -96,7 +96,7 @@ fn matmul_integer(draw: &mut Draw, dtype: DType) -> Sample {
     if b_zero.is_some() { sample.input(3, b_zero) } else { sample }
 }
 
-/// Of two operands without sign, in uint32.
+/// With two unsigned operands, in uint32.
 fn matmul_integer16(draw: &mut Draw, dtype: DType) -> Sample {
     let shapes = operands(draw);
     let other = draw.pick(&[DType::I16, DType::U16]);
@@ -143,30 +143,30 @@ fn qlinear_matmul(draw: &mut Draw, dtype: DType) -> Sample {
     let scale_type = draw.pick(&[DType::F32, DType::F16, DType::Bf16]);
     let forms =
         [parameter(draw, &shapes[0], true), parameter(draw, &shapes[1], false), [vec![], vec![]]];
-    let [a, b] = [0, 1].map(|i| codes(draw, types[i], &shapes[i]));
+    let [a, b] = [0, 1].map(|i| quantized_values(draw, types[i], &shapes[i]));
     let scales = [0, 1, 2].map(|i| scales(draw, scale_type, &forms[i][0]));
-    let zeros = [0, 1, 2].map(|i| codes(draw, types[i], &forms[i][0]));
+    let zeros = [0, 1, 2].map(|i| quantized_values(draw, types[i], &forms[i][0]));
     let operands = [&a, &scales[0], &zeros[0], &b, &scales[1], &zeros[1], &scales[2], &zeros[2]];
     let operands = operands.map(Clone::clone);
     Sample::new(&operands.each_ref(), move || {
         let x = dequantized(&a, &zeros[0], &scales[0], &forms[0][1]);
         let w = dequantized(&b, &zeros[1], &scales[1], &forms[1][1]);
         let (scale, zero_point) = (Array::of(&scales[2]), Array::of(&zeros[2]));
-        let code = |sum: &Cell| {
+        let quantize = |sum: &Cell| {
             quantized(types[2], sum.float() / scale.cells[0].float(), &zero_point.cells[0])
         };
-        Expected::exact(types[2], multiplied(DType::F64, &x, &w).map(code))
+        Expected::exact(types[2], multiplied(DType::F64, &x, &w).map(quantize))
     })
 }
 
-/// `scale · (code − zero_point)`, both stretched from this shape.
+/// `scale · (q − zero_point)`, both broadcast from this shape.
 pub(super) fn dequantized(x: &Tensor, zero: &Tensor, scale: &Tensor, shape: &[usize]) -> Array {
     let scale = Array::of(scale).reshaped(shape);
     let x = centered(x, Some(zero), shape);
     Array::from_fn(&x.shape, |at| Cell::Float(scale.at_broadcast(at).float() * x.at(at).float()))
 }
 
-/// One value, or one a channel of the result, and the shape that stretches over weights.
+/// One value, or one per channel of the result, and the shape that broadcasts to weights.
 fn channels(draw: &mut Draw, w: &[usize]) -> [Vec<usize>; 2] {
     let ones = vec![1; w.len()];
     match draw.below(3) {

@@ -1,4 +1,4 @@
-//! Random operators: of their results type, shape and range are known.
+//! Random operators, whose results have a known type, shape and range.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -16,7 +16,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("RandomUniformLike", &[1, 22], |draw, dtype| random_like(draw, dtype, UNIFORM)),
 ];
 
-/// The parameters of a distribution, which are 0 and 1 by default, and whether they give a number.
+/// The parameters of a distribution, which are 0 and 1 by default, and a check of a number.
 #[derive(Clone, Copy)]
 struct Distribution {
     names: [&'static str; 2],
@@ -29,11 +29,11 @@ const NORMAL: Distribution = Distribution {
     is_within: |x, [mean, scale]| (x - mean).abs() <= 9.0 * scale,
 };
 
-/// The upper bound occurs where a number is rounded.
+/// The upper bound can occur by rounding.
 const UNIFORM: Distribution =
     Distribution { names: ["low", "high"], is_within: |x, [low, high]| x >= low && x <= high };
 
-/// A tensor of this type and shape whose cells are all of this kind.
+/// A tensor of this type and shape whose cells all satisfy a predicate.
 fn each(
     dtype: DType,
     shape: &[usize],
@@ -72,7 +72,7 @@ fn random(draw: &mut Draw, dtype: DType, distribution: Distribution) -> Sample {
         .maybe("dtype", is_written.then(|| named(dtype)))
 }
 
-/// Of the type of the operand or another.
+/// With the type of the operand or another.
 fn random_like(draw: &mut Draw, dtype: DType, distribution: Distribution) -> Sample {
     let shape = draw.shape(0);
     let is_asked = draw.one_in(2);
@@ -82,7 +82,7 @@ fn random_like(draw: &mut Draw, dtype: DType, distribution: Distribution) -> Sam
         .maybe("dtype", is_asked.then(|| named(dtype)))
 }
 
-/// A one that is certain, or impossible, is there, or not; others may be.
+/// A certain one is present, an impossible one is not; others may be.
 fn bernoulli(draw: &mut Draw, dtype: DType) -> Sample {
     let shape = draw.shape(0);
     let p = draw.pick(&[0.0, 0.5, 1.0]);
@@ -105,7 +105,7 @@ fn bernoulli(draw: &mut Draw, dtype: DType) -> Sample {
     .maybe("seed", seed)
 }
 
-/// Classes that weigh nothing are not drawn.
+/// Classes with a weight of 0 are not drawn.
 fn multinomial(draw: &mut Draw, dtype: DType) -> Sample {
     let (n, n_classes) = (draw.dim(), draw.some_dim());
     let likely = draw.below(n_classes);
@@ -135,7 +135,7 @@ fn dropout(draw: &mut Draw, dtype: DType) -> Sample {
     let shape = draw.shape(0);
     let (is_training, training) = draw.flag(version < 7);
     let is_training = is_training && !(7..12).contains(&version);
-    // Numbers that every float type has twice, but whatever bits where nothing is computed.
+    // Numbers whose double every float type has, but any bits for types without arithmetic.
     let is_float8 =
         !dtype.is_float() && dtype.bits() == 8 && !dtype.is_integer() && !dtype.is_bool();
     let x = match is_training && (dtype.is_float() || is_float8) {

@@ -38,10 +38,10 @@ impl Kind {
     }
 }
 
-/// What a layer computes with; the batch comes second.
+/// The operands of a layer; the batch is the second axis.
 pub(super) struct Layer {
     pub(super) kind: Kind,
-    /// Of each direction, whether it goes from last to first.
+    /// For each direction, whether it goes from last to first.
     pub(super) directions: Vec<bool>,
     pub(super) functions: Vec<Function>,
     pub(super) clip: f64,
@@ -62,7 +62,7 @@ impl Layer {
         self.r.shape[2]
     }
 
-    /// What a gate of a unit gets of the input and of the state, with biases.
+    /// The input of a gate of a unit, from input and state, with biases.
     fn gate(&self, (d, gate, j): (usize, usize, usize), x: &[f64], h: &[f64]) -> [f64; 2] {
         let row = gate * self.hidden() + j;
         let n_rows = self.r.shape[1];
@@ -73,7 +73,7 @@ impl Layer {
         [sum(&self.w, x) + bias(row), sum(&self.r, h) + bias(n_rows + row)]
     }
 
-    /// Function `index` of direction `d`, of a number that is clipped first.
+    /// Function `index` of direction `d` of a clipped number.
     fn f(&self, d: usize, index: usize, x: f64) -> f64 {
         let function = &self.functions[d * self.kind.functions().len() + index];
         function.apply(x.clamp(-self.clip, self.clip))
@@ -143,7 +143,7 @@ impl Layer {
                 let start = ((t * n + d) * batch + b) * units;
                 y.cells[start..start + units].clone_from_slice(&cells(&h));
             }
-            // Of nothing, the last states are 0.
+            // For length 0, the last states are 0.
             if len > 0 {
                 let start = (d * batch + b) * units;
                 for (last, state) in last.iter_mut().zip([&h, &c]) {
@@ -161,7 +161,7 @@ pub(super) fn cells(x: &[f64]) -> Vec<Cell> {
     x.iter().copied().map(Cell::Float).collect()
 }
 
-/// The functions of all directions, and the attributes that say so.
+/// The functions of all directions, and their attributes.
 pub(super) fn functions(
     draw: &mut Draw,
     kind: Kind,
@@ -185,7 +185,7 @@ pub(super) fn functions(
     (all, attrs)
 }
 
-/// `linear_before_reset` or `input_forget`, where there is such a flag.
+/// `linear_before_reset` or `input_forget`, if there is such a flag.
 fn flag(draw: &mut Draw, kind: Kind) -> (bool, Option<Attr>) {
     match kind {
         Kind::Rnn => (false, None),
@@ -255,15 +255,14 @@ fn layer(draw: &mut Draw, dtype: DType, kind: Kind) -> Sample {
         .outputs(n_outputs)
 }
 
-/// What single precision makes of it, which rounds sums of a few terms in every step.
+/// The tolerance of single precision, which rounds sums of a few terms in every step.
 fn close(dtype: DType, y: Array) -> Expected {
     let most = y.cells.iter().map(|cell| cell.float().abs()).fold(1.0, f64::max);
     let epsilon = if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() };
     Expected::close(dtype, y, 256.0 * epsilon * most)
 }
 
-/// Input, weights of it and of the state, then, each perhaps absent: biases, lengths, first states
-/// and peepholes.
+/// Input, weights of it and of the state, then, each optional: biases, lengths, initial states and peepholes.
 pub(super) fn operands(draw: &mut Draw, dtype: DType, kind: Kind, n: usize) -> [Option<Tensor>; 8] {
     let [steps, batch] = [draw.some_dim(), draw.dim().min(3)];
     let [inputs, units] = [draw.some_dim().min(3), draw.some_dim().min(3)];

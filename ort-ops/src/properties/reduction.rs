@@ -1,4 +1,4 @@
-//! Operators that join axes to one element: the Reduce family, ArgMax and ArgMin.
+//! Operators that reduce axes to one element: the Reduce family, ArgMax and ArgMin.
 
 use std::cmp::Ordering;
 
@@ -60,13 +60,13 @@ fn any_number(draw: &mut Draw, dtype: DType) -> Tensor {
     draw.small(dtype, &shape)
 }
 
-/// Of no numbers some operators say nothing.
+/// Some operators are undefined without elements.
 fn not_empty(draw: &mut Draw, dtype: DType) -> Tensor {
     let shape: Vec<_> = draw.shape(0).into_iter().map(|dim| dim.max(1)).collect();
     draw.small(dtype, &shape)
 }
 
-/// Any floats, but positive integers, since nothing else has a logarithm that is a number.
+/// Any floats, but only positive integers, whose logarithms are defined.
 fn with_logarithm(draw: &mut Draw, dtype: DType) -> Tensor {
     if dtype.is_float() {
         return any_number(draw, dtype);
@@ -77,8 +77,8 @@ fn with_logarithm(draw: &mut Draw, dtype: DType) -> Tensor {
     })
 }
 
-/// What `f` makes of the elements that some axes join. The axes are an attribute first, an input
-/// from version 18 on; none mean all, or none if the node says so.
+/// `f` of the elements along some axes. The axes are an attribute first, an input
+/// from version 18 on; an empty list means all, or none if the node has that attribute.
 fn reduce(draw: &mut Draw, x: &Tensor, f: fn(DType, &[&Cell]) -> Cell) -> Sample {
     reduce_from(18, draw, x, f)
 }
@@ -114,7 +114,7 @@ fn reduce_from(
     sample.maybe("axes", is_written.then(|| Attr::Ints(written)))
 }
 
-/// The sum of what becomes of each element.
+/// The sum of a function of each element.
 fn sum_of(
     dtype: DType,
     cells: &[&Cell],
@@ -144,7 +144,7 @@ fn rounded(dtype: DType, value: f64) -> Cell {
     if dtype.is_float() { Cell::Float(value) } else { Cell::whole(value.trunc()) }
 }
 
-/// Of nothing, what is beyond all others.
+/// Without elements, the limit of the type.
 fn extreme(dtype: DType, cells: &[&Cell], wanted: Ordering) -> Cell {
     let is_max = wanted == Ordering::Greater;
     let found = Cell::extreme(wanted, cells.iter().copied()).map(|(_, cell)| cell.clone());
@@ -160,7 +160,7 @@ fn extreme(dtype: DType, cells: &[&Cell], wanted: Ordering) -> Cell {
     })
 }
 
-/// Where the largest or smallest of an axis is.
+/// The index of the largest or smallest along an axis.
 fn arg(draw: &mut Draw, dtype: DType, wanted: Ordering) -> Sample {
     let mut shape = draw.shape(1);
     let (axis, written) = draw.axis(shape.len());

@@ -1,7 +1,6 @@
-//! Resize and Upsample: every element of the result is a sum over all of the input, weighted by
-//! where it lies.
+//! Resize and Upsample: every element of the result is a sum over the input, weighted by position.
 //!
-//! Where it lies is computed in float32, as the operator promises, so that ties fall alike.
+//! Positions are computed in float32, as the operator specifies, so that ties are resolved alike.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -26,7 +25,7 @@ struct Rule {
     extrapolation: f32,
 }
 
-/// One axis: of `n` elements `m` are made.
+/// One axis: `n` elements become `m`.
 #[derive(Clone, Copy)]
 struct Axis {
     n: usize,
@@ -47,12 +46,12 @@ impl Axis {
         Self { n, m, scale, region: (0.0, 1.0) }
     }
 
-    /// Whether nothing happens to it.
+    /// Whether it does not change.
     fn is_kept(&self, rule: &Rule) -> bool {
         self.scale == 1.0 && (rule.coordinates != "tf_crop_and_resize" || self.region == (0.0, 1.0))
     }
 
-    /// Where element `o` of the result lies.
+    /// The input coordinate of element `o` of the result.
     fn place(&self, o: usize, rule: &Rule) -> f32 {
         let (n, m, o, scale) = (float(self.n), float(self.m), float(o), self.scale);
         let half_pixel = (o + 0.5) / scale - 0.5;
@@ -81,8 +80,8 @@ impl Axis {
         }
     }
 
-    /// The weight of each element of the input in element `o` of the result; `None` if it lies
-    /// outside and is extrapolated.
+    /// The weight of each element of the input in element `o` of the result; `None` if it is outside and
+    /// extrapolated.
     fn weights(&self, o: usize, rule: &Rule) -> Option<Vec<f64>> {
         let mut weights = vec![0.0; self.n];
         if self.is_kept(rule) {
@@ -124,7 +123,7 @@ fn nearest(place: f64, scale: f32, mode: &str) -> i64 {
         "round_prefer_floor" => (place - 0.5).ceil(),
         "round_prefer_ceil" => (place + 0.5).floor(),
         "ceil" => place.ceil(),
-        // Before there was the attribute.
+        // Before the attribute existed.
         "simple" if scale < 1.0 => place.ceil(),
         _ => place.floor(),
     };
@@ -140,7 +139,7 @@ pub(super) fn cubic(t: f64, a: f64) -> f64 {
     }
 }
 
-/// A node that gives these axes to `x`.
+/// A node that resizes `x` to these axes.
 fn resizing(x: &Tensor, axes: Vec<Axis>, rule: Rule) -> Sample {
     let dtype = x.dtype();
     let cells = Array::of(x);
@@ -158,15 +157,14 @@ fn resizing(x: &Tensor, axes: Vec<Axis>, rule: Rule) -> Sample {
                     let place = weights.iter().map(|axis| axis.iter().position(|w| *w == 1.0));
                     cells.at(&place.collect::<Option<Vec<_>>>().unwrap()).clone()
                 }
-                // Plain linear sampling cuts integers off.
+                // Plain linear sampling truncates integers.
                 Some(weights) if rule.mode == "cubic" => {
                     whole(dtype, sum(&cells, &weights, &mut vec![]), f64::round_ties_even)
                 }
                 Some(weights) => whole(dtype, sum(&cells, &weights, &mut vec![]), f64::trunc),
             }
         });
-        // In float64, sums of at most 4⁶ terms in another order, of which the positive ones are
-        // most; shorter types round once.
+        // In float64, sums of at most 4⁶ terms in another order, mostly positive; shorter types round once.
         let ulps = if rule.mode == "nearest" {
             0.0
         } else if dtype == DType::F64 {
@@ -178,7 +176,7 @@ fn resizing(x: &Tensor, axes: Vec<Axis>, rule: Rule) -> Sample {
     })
 }
 
-/// `Σ weight·x` over all axes, from the one that comes after `place` on.
+/// `Σ weight·x` over all axes from `place.len()` on.
 pub(super) fn sum(x: &Array, weights: &[&[f64]], place: &mut Vec<usize>) -> f64 {
     let Some(axis) = weights.get(place.len()) else { return x.at(place).float() };
     let mut total = 0.0;
@@ -190,13 +188,13 @@ pub(super) fn sum(x: &Array, weights: &[&[f64]], place: &mut Vec<usize>) -> f64 
     total
 }
 
-/// A value of the type: integers are made whole first, and saturate.
+/// A value of the type: integers are rounded first, and saturate.
 pub(super) fn whole(dtype: DType, value: f64, round: fn(f64) -> f64) -> Cell {
     if dtype.is_float() {
         return Cell::Float(value);
     }
     let value: i64 = ort_tensor::Number::from_f64(round(value));
-    // No other type can be left by what comes of numbers as small as those drawn.
+    // Results of such small numbers cannot exceed any other type.
     let is_unsigned = matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64);
     Cell::Int(if is_unsigned { value.max(0) } else { value }.into())
 }
@@ -205,7 +203,7 @@ fn pick_mode(draw: &mut Draw, dtype: DType, modes: &[&'static str]) -> &'static 
     if dtype.is_number() { draw.pick(modes) } else { "nearest" }
 }
 
-/// Anything to pick from, small integers, or floats from 1 to 2 whose sums lose nothing.
+/// Any values for nearest, small integers, or floats from 1 to 2 whose sums are exact enough.
 pub(super) fn operand(draw: &mut Draw, dtype: DType, shape: &[usize], mode: &str) -> Tensor {
     if mode == "nearest" || !dtype.is_number() {
         return draw.any(dtype, shape);
@@ -217,7 +215,7 @@ pub(super) fn operand(draw: &mut Draw, dtype: DType, shape: &[usize], mode: &str
     around_0.map(|cell| Cell::Float(1.5 + cell.float())).to_tensor(dtype)
 }
 
-/// The rule before there were attributes for it.
+/// The rule before there were attributes.
 const OLD: Rule = Rule {
     mode: "nearest",
     nearest: "simple",
@@ -228,7 +226,7 @@ const OLD: Rule = Rule {
     extrapolation: 0.0,
 };
 
-/// Scales of axes, most of them 1. Where integers are computed with, weights must be exact.
+/// Scales of axes, most of them 1. For arithmetic on integers, weights must be exact.
 fn scales(draw: &mut Draw, n: usize, dtype: DType, may_shrink: bool) -> Vec<f32> {
     let exact = [1.0, 1.0, 1.0, 2.0, 4.0, 0.5];
     let other = [1.0, 1.0, 1.0, 1.0, 2.0, 1.7, 3.0, 0.5, 0.6];
@@ -271,11 +269,11 @@ fn resize(draw: &mut Draw, dtype: DType) -> Sample {
     sample.input(1, Tensor::from_slice(&[scales.len()], &scales).unwrap())
 }
 
-/// A rule of the attributes that the version has.
+/// A rule with the attributes of the version.
 fn rule(draw: &mut Draw, dtype: DType) -> Rule {
     let mode = pick_mode(draw, dtype, &["nearest", "linear", "cubic"]);
     let is_picked = mode == "nearest";
-    // Those whose weights are exact, then those whose are not.
+    // Those with exact weights, then the others.
     let mut coordinates = vec!["half_pixel", "pytorch_half_pixel", "asymmetric"];
     let excludes_outside = dtype.is_float() && !is_picked && draw.one_in(3);
     if is_picked || dtype.is_float() {
@@ -343,7 +341,7 @@ fn resize_by_rule(draw: &mut Draw, dtype: DType) -> Sample {
     rule_attrs(sample, &rule)
 }
 
-/// The axes whose sizes are given, and how, if not as they are.
+/// The axes with given sizes, and the aspect ratio policy.
 fn size_axes(
     draw: &mut Draw,
     axes: &mut [Axis],

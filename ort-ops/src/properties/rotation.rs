@@ -11,7 +11,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::microsoft("RotaryEmbedding", |draw, dtype| rotary(draw, dtype, [1, 2, 3])),
 ];
 
-/// The places are those of positions, cosines and sines.
+/// `places` are the positions of position ids, cosines and sines.
 fn rotary(draw: &mut Draw, dtype: DType, places: [usize; 3]) -> Sample {
     let is_microsoft = places[0] == 1;
     let [batch, heads, steps] = [draw.dim(), draw.some_dim().min(3), draw.some_dim().min(3)];
@@ -21,7 +21,7 @@ fn rotary(draw: &mut Draw, dtype: DType, places: [usize; 3]) -> Sample {
     let (is_interleaved, interleaved) = draw.flag(false);
     let is_split = draw.one_in(2);
     let x = draw.small(dtype, &[batch, heads, steps, size]);
-    // Rows of a cache that positions name, or a row for each step.
+    // Rows of a cache selected by positions, or a row for each step.
     let has_positions = is_microsoft || draw.one_in(2);
     let n_rows = steps + draw.below(3);
     let first = draw.below(n_rows - steps + 1);
@@ -73,7 +73,7 @@ fn rotary(draw: &mut Draw, dtype: DType, places: [usize; 3]) -> Sample {
         .maybe("rotary_embedding_dim", has_size.then(|| Attr::Int(signed(2 * pairs))))
 }
 
-/// Pairs of features rotated by what cosine and sine of the pair are; a rest stays.
+/// Pairs of features rotated by their cosines and sines; the rest is unchanged.
 fn rotated(
     x: &Array,
     pairs: usize,

@@ -1,4 +1,4 @@
-//! Operators that sample images at places between their elements.
+//! Operators that sample images between their elements.
 //!
 //! Places, weights and elements are drawn such that sums are exact where that is possible.
 
@@ -21,7 +21,7 @@ fn float(n: usize) -> f64 {
     Cell::Int(signed(n).into()).float()
 }
 
-/// How a grid is read.
+/// The interpretation of a grid.
 #[derive(Clone, Copy)]
 struct Grid {
     mode: &'static str,
@@ -52,7 +52,7 @@ impl Grid {
         weights
     }
 
-    /// The element that stands at a position that may be outside.
+    /// The element at a position that may be outside.
     fn element(&self, mut i: i64, n: i64) -> Option<usize> {
         // Mirrored at the centres of the outermost elements, or at their edges.
         let (first, last) = if self.is_aligned { (0, 2 * n - 2) } else { (-1, 2 * n - 1) };
@@ -189,7 +189,7 @@ fn roi_align(draw: &mut Draw, dtype: DType) -> Sample {
     let shape = [draw.some_dim(), draw.dim(), draw.some_dim(), draw.some_dim()];
     let n_regions = draw.dim();
     let x = operand(draw, dtype, &shape, "linear");
-    // Odd sixteenths and whole lengths: then no sample lies just at the end of what is sampled.
+    // Odd sixteenths and whole lengths: then no sample is exactly at the end of the sampled range.
     let starts =
         [(); 2].map(|()| (0..n_regions).map(|_| draw.int(-16, 32) * 2 + 1).collect::<Vec<_>>());
     let lengths = [(); 2].map(|()| (0..n_regions).map(|_| draw.int(0, 4) * 16).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Operators that write or add elements where indices or windows say.
+//! Operators that write or add elements by indices or windows.
 
 use std::cmp::Ordering;
 
@@ -24,7 +24,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property { domain: "", name: "Col2Im", versions: &[18], draw: col2im },
 ];
 
-/// What becomes of an element and its update, and the name that an attribute gives it.
+/// The combination of an element and its update, and its attribute.
 #[derive(Clone, Copy)]
 struct Reduction {
     name: Option<&'static str>,
@@ -62,14 +62,14 @@ fn sum(x: &Cell, update: &Cell) -> Cell {
 
 fn product(x: &Cell, update: &Cell) -> Cell {
     match (x, update) {
-        // Of which the low bits are those of any narrower product.
+        // Its low bits equal those of any narrower product.
         (Cell::Int(x), Cell::Int(update)) => Cell::Int(x.wrapping_mul(*update)),
         (Cell::Bool(x), Cell::Bool(update)) => Cell::Bool(x & update),
         _ => Cell::Float(x.float() * update.float()),
     }
 }
 
-/// Of both the one that comes first in this order, or NaN if either is.
+/// The first of both in this order, or NaN if either is.
 fn extreme(x: &Cell, update: &Cell, order: Ordering) -> Cell {
     let is_nan = |cell: &Cell| matches!(cell, Cell::Float(value) if value.is_nan());
     let is_x = is_nan(x) || !is_nan(update) && x.total_order(update) == order;
@@ -108,7 +108,7 @@ fn updating(
     }
 }
 
-/// Anything where elements are moved or compared, small numbers where they are computed with.
+/// Any values for moves and comparisons, small numbers for arithmetic.
 fn values(draw: &mut Draw, reduction: Reduction, dtype: DType, shape: &[usize]) -> Tensor {
     match reduction.name {
         Some("add" | "mul") => draw.small(dtype, shape),
@@ -204,7 +204,7 @@ fn max_unpool(draw: &mut Draw, dtype: DType) -> Sample {
     let sample = Sample::new(&[&x.clone(), &indices.to_tensor(DType::I64)], move || {
         let mut y = Array::from_fn(&result, |_| Cell::zero(dtype));
         write(&mut y, &Array::of(&x), (|_, update| update.clone(), dtype), |index| {
-            // The indices count in the pooled shape, whatever the result is padded to.
+            // The indices refer to the pooled shape, whatever the result is padded to.
             Some(unravel(indices.index_at(index, n_places), &pooled))
         });
         Expected::exact(dtype, y)
@@ -217,7 +217,7 @@ fn max_unpool(draw: &mut Draw, dtype: DType) -> Sample {
     window_attrs(draw, sample.attr("kernel_shape", Attr::Ints(kernel)), &axes)
 }
 
-/// How windows of a size lie along one axis.
+/// The windows along one axis.
 #[derive(Clone)]
 struct Window {
     size: usize,
@@ -239,7 +239,7 @@ impl Window {
         self.pads[0] + self.pads[1]
     }
 
-    /// How long it is with its gaps.
+    /// Its dilated length.
     fn extent(&self) -> usize {
         (self.size - 1) * self.dilation + 1
     }

@@ -1,4 +1,4 @@
-//! What classical models make of scores at the end.
+//! The final transforms of classical models' scores.
 
 use ort_graph::Attr;
 
@@ -7,15 +7,14 @@ use super::Draw;
 /// `post_transform` as a string, and as the number of TreeEnsemble.
 pub(super) const TRANSFORMS: [&str; 5] = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"];
 
-/// A transform, and how a node may write it.
+/// A transform, and its attribute.
 pub(super) fn transform(draw: &mut Draw) -> (&'static str, Option<Attr>) {
     let transform = draw.pick(&TRANSFORMS);
     let is_written = transform != "NONE" || draw.one_in(2);
     (transform, is_written.then(|| Attr::String(transform.to_owned())))
 }
 
-/// The scores of a sample as they come out. A lone score is no distribution over classes: there
-/// only the probit makes a difference.
+/// The transformed scores of a sample. A single score is not a distribution over classes: only the probit changes it.
 pub(super) fn transformed(transform: &str, scores: &[f64]) -> Vec<f64> {
     let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let softmax = |part: &dyn Fn(f64) -> bool| {
@@ -34,7 +33,7 @@ pub(super) fn transformed(transform: &str, scores: &[f64]) -> Vec<f64> {
 }
 
 /// The scores of both classes from that of the second: it is a probability, or its distance from
-/// the border. The probit of it stands alone, in the first column.
+/// the border. Its probit is in the first column alone.
 pub(super) fn of_both(transform: &str, score: f64, is_probability: bool) -> Vec<f64> {
     match transform {
         "PROBIT" => vec![probit(score), 0.0],
@@ -48,8 +47,7 @@ pub(super) fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// `√2 · erf⁻¹(2x − 1)` with the approximation that ONNX Runtime has, of which the constant is
-/// 0.147.
+/// `√2 · erf⁻¹(2x − 1)` with ONNX Runtime's approximation, with the constant 0.147.
 fn probit(x: f64) -> f64 {
     let z = 2.0 * x - 1.0;
     let log = (1.0 - z * z).ln();

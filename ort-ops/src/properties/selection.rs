@@ -1,4 +1,4 @@
-//! Operators that say which elements are something: not zero, first, or best.
+//! Operators that find elements: not zero, unique, or best.
 
 use std::cmp::Ordering;
 
@@ -38,7 +38,7 @@ fn non_zero(draw: &mut Draw, dtype: DType) -> Sample {
                 places.push(index.to_vec());
             }
         });
-        // A place a column.
+        // One position per column.
         let y = Array::from_fn(&[x.shape.len(), places.len()], |index| {
             Cell::Int(signed(places[index[1]][index[0]]).into())
         });
@@ -76,7 +76,7 @@ fn unique(draw: &mut Draw, dtype: DType) -> Sample {
     if is_default { sample } else { sample.attr("sorted", Attr::Int(is_sorted.into())) }
 }
 
-/// Of a vector, in the order of their first occurrence, which is no output.
+/// For a vector, in the order of the first occurrences, which are not an output.
 fn unique_microsoft(draw: &mut Draw, dtype: DType) -> Sample {
     let shape = draw.shape_of_rank(1);
     let x = repetitive(draw, dtype, &shape);
@@ -142,7 +142,7 @@ fn unique_along(x: &Array, axis: usize, (dtype, is_sorted): (DType, bool)) -> Ve
 fn suppression(draw: &mut Draw, dtype: DType) -> Sample {
     let [n, n_classes, n_boxes] = [draw.dim(), draw.dim(), draw.dim() * 2];
     let is_centered = draw.one_in(2);
-    // Whole coordinates, of which overlaps are exact, and sizes that are not below zero.
+    // Whole coordinates, so that overlaps are exact, and non-negative sizes.
     let boxes = Array::from_fn(&[n, n_boxes, 4], |index| {
         let is_size = is_centered && index[2] >= 2;
         Cell::Float(Cell::Int(draw.int(if is_size { 0 } else { -3 }, 3).into()).float())
@@ -181,7 +181,7 @@ fn suppression(draw: &mut Draw, dtype: DType) -> Sample {
     if is_default { sample } else { sample.attr("center_point_box", flag) }
 }
 
-/// When a box is not taken.
+/// The limits of selection.
 struct Limits {
     most: usize,
     overlap: f32,
@@ -197,8 +197,8 @@ fn sides(is_centered: bool, value: impl Fn(usize) -> f64) -> [(f64, f64); 2] {
 }
 
 impl Limits {
-    /// The boxes of a class that are taken: time and again the best, the first of equal ones, that
-    /// overlaps none taken before.
+    /// The selected boxes of a class: repeatedly the best one, the first of equal ones, that overlaps no selected
+    /// one.
     fn taken(&self, boxes: &[[(f64, f64); 2]], scores: &[f64]) -> Vec<usize> {
         let is_above = |i: &usize| self.least.is_none_or(|least| scores[*i] > least.into());
         let mut rest: Vec<_> = (0..boxes.len()).filter(is_above).collect();
@@ -214,7 +214,7 @@ impl Limits {
     }
 }
 
-/// Intersection over union; 0 of boxes that have nothing in common.
+/// Intersection over union; 0 for disjoint boxes.
 fn overlap(a: &[(f64, f64); 2], b: &[(f64, f64); 2]) -> f64 {
     let area = |sides: &[(f64, f64)]| {
         sides.iter().map(|(start, end)| (end - start).max(0.0)).product::<f64>()

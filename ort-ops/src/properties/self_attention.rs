@@ -4,7 +4,7 @@ use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
 
 use super::attending::{
-    Hiding, SLACK, Sizes, blended, by_head, by_row, count, int32, joined, overlaid, part, rotated,
+    Masking, SLACK, Sizes, blended, by_head, by_row, count, int32, joined, overlaid, part, rotated,
     scores, weights,
 };
 use super::draw::signed;
@@ -13,10 +13,10 @@ use super::{Array, Cell, Draw, Expected, Property, Sample};
 pub(super) const PROPERTIES: &[Property] =
     &[Property::microsoft("Attention", attention), Property::microsoft("QAttention", quantized)];
 
-/// What both operators have.
+/// What both operators share.
 struct SelfAttention {
     dtype: DType,
-    hiding: Hiding,
+    masking: Masking,
     /// The widths of queries, keys and values of a head.
     size: usize,
     v_size: usize,
@@ -24,7 +24,7 @@ struct SelfAttention {
     /// How many pairs of a head are rotated.
     pairs: Option<usize>,
     past: Option<Tensor>,
-    /// Whether the present is in the past's buffer.
+    /// Whether the present shares the past's buffer.
     is_shared: bool,
 }
 
@@ -43,7 +43,7 @@ impl SelfAttention {
         let sizes = Sizes { batch, heads, len, total: past + len, past };
         Self {
             dtype,
-            hiding: Hiding::draw(draw, dtype, sizes),
+            masking: Masking::draw(draw, dtype, sizes),
             size,
             v_size,
             scale: draw.pick(&[None, Some(0.0), Some(0.5)]),
@@ -54,12 +54,12 @@ impl SelfAttention {
     }
 
     fn width(&self) -> usize {
-        self.hiding.sizes.heads * (2 * self.size + self.v_size)
+        self.masking.sizes.heads * (2 * self.size + self.v_size)
     }
 
     /// The outputs for projected rows `[B, S, N·(2·D + E)]`.
     fn expected(&self, rows: &Array, n_outputs: usize) -> Vec<Expected> {
-        let Sizes { batch, heads, len, past, .. } = self.hiding.sizes;
+        let Sizes { batch, heads, len, past, .. } = self.masking.sizes;
         let columns = |from: usize, size: usize| {
             let part = Array::from_fn(&[batch, len, heads * size], |at| {
                 rows.at(&[at[0], at[1], from + at[2]]).clone()
@@ -83,7 +83,7 @@ impl SelfAttention {
         let v = joined(buffers[1].as_ref(), past, &columns(2 * width, self.v_size));
         let scale = self.scale.filter(|&scale| scale != 0.0);
         let scale = scale.map_or(1.0 / (self.size as f64).sqrt(), f64::from);
-        let bias = self.hiding.bias();
+        let bias = self.masking.bias();
         let scores = scores(&q, &k, |dot, at| scale * dot + bias(at));
         let y = by_row(&blended(&weights(&scores, None), &v));
         let mut expected = vec![Expected::within(self.dtype, y, SLACK)];
@@ -100,7 +100,7 @@ impl SelfAttention {
         expected
     }
 
-    /// The attributes that both operators have; `rows` are what is projected.
+    /// The attributes that both operators have; `rows` are the projected rows.
     fn sample(
         self,
         inputs: Vec<Option<Tensor>>,
@@ -115,10 +115,10 @@ impl SelfAttention {
             ("do_rotary", rotary.map(|_| Attr::Int(1))),
             ("rotary_embedding_dim", rotary.map(count)),
             ("scale", self.scale.map(Attr::Float)),
-            ("mask_filter_value", self.hiding.filter.map(Attr::Float)),
-            ("unidirectional", self.hiding.is_causal.then_some(Attr::Int(1))),
+            ("mask_filter_value", self.masking.filter.map(Attr::Float)),
+            ("unidirectional", self.masking.is_causal.then_some(Attr::Int(1))),
             ("past_present_share_buffer", self.is_shared.then_some(Attr::Int(1))),
-            ("num_heads", Some(count(self.hiding.sizes.heads))),
+            ("num_heads", Some(count(self.masking.sizes.heads))),
         ];
         let sample = Sample::of(inputs, move || self.expected(&rows(), n)).outputs(n);
         attrs.into_iter().fold(sample, |sample, (name, attr)| sample.maybe(name, attr))
@@ -136,7 +136,7 @@ fn projected(x: &Array, w: &Array, bias: Option<&Array>) -> Array {
 
 fn attention(draw: &mut Draw, dtype: DType) -> Sample {
     let own = SelfAttention::draw(draw, dtype, true);
-    let Sizes { batch, heads, len, past, .. } = own.hiding.sizes;
+    let Sizes { batch, heads, len, past, .. } = own.masking.sizes;
     let (depth, width) = (draw.dim(), own.width());
     let x = draw.real(dtype, &[batch, len, depth], 2.0);
     let w = draw.real(dtype, &[depth, width], 2.0);
@@ -150,9 +150,9 @@ fn attention(draw: &mut Draw, dtype: DType) -> Sample {
         Some(x.clone()),
         Some(w.clone()),
         bias.clone(),
-        own.hiding.mask.clone(),
+        own.masking.mask.clone(),
         own.past.clone(),
-        own.hiding.biases.clone(),
+        own.masking.biases.clone(),
         own.is_shared.then(|| int32(&[1], [past])),
     ];
     own.sample(inputs, n_outputs, move || {
@@ -161,12 +161,12 @@ fn attention(draw: &mut Draw, dtype: DType) -> Sample {
     .maybe("qkv_hidden_sizes", is_written.then(|| Attr::Ints(widths.to_vec())))
 }
 
-/// Quantized values of 8 bits; weights have one scale and zero point, or one a column.
+/// Quantized values of 8 bits; weights have one scale and zero point, or one per column.
 fn quantized(draw: &mut Draw, dtype: DType) -> Sample {
     let result = draw.pick(&[DType::F32, DType::F16, DType::Bf16, DType::F64]);
     let mut own = SelfAttention::draw(draw, result, false);
-    own.hiding.biases = None;
-    let Sizes { batch, len, .. } = own.hiding.sizes;
+    own.masking.biases = None;
+    let Sizes { batch, len, .. } = own.masking.sizes;
     let (depth, width) = (draw.dim(), own.width());
     let w_dtype = draw.pick(&[DType::I8, DType::U8]);
     let (x, w) = (draw.any(dtype, &[batch, len, depth]), draw.any(w_dtype, &[depth, width]));
@@ -174,7 +174,7 @@ fn quantized(draw: &mut Draw, dtype: DType) -> Sample {
     let given: [Vec<usize>; 2] = [(); 2].map(|()| draw.pick(&[vec![], vec![1], vec![width]]));
     let zero_points = [draw.any(dtype, &[]), draw.any(w_dtype, &given[0])];
     let zero_points = zero_points.map(|zero_point| Some(zero_point).filter(|_| !draw.one_in(4)));
-    // Numbers that are not far from 1.
+    // Numbers around 1.
     let scales = [draw.real(result, &[], 1.0 / 64.0), draw.real(result, &given[1], 1.0 / 64.0)];
     let inputs = vec![
         Some(x.clone()),
@@ -182,20 +182,22 @@ fn quantized(draw: &mut Draw, dtype: DType) -> Sample {
         Some(bias.clone()),
         Some(scales[0].clone()),
         Some(scales[1].clone()),
-        own.hiding.mask.clone(),
+        own.masking.mask.clone(),
         zero_points[0].clone(),
         zero_points[1].clone(),
         own.past.clone(),
     ];
     let n_outputs = draw.pick(&[1, 2]);
     own.sample(inputs, n_outputs, move || {
-        let numbers = |codes: &Tensor, i: usize| {
+        let numbers = |quantized: &Tensor, i: usize| {
             let (scale, zero_point) =
                 (Array::of(&scales[i]), zero_points[i].as_ref().map(Array::of));
-            let codes = Array::of(codes);
-            Array::from_fn(&codes.shape, |at| {
+            let quantized = Array::of(quantized);
+            Array::from_fn(&quantized.shape, |at| {
                 let zero_point = zero_point.as_ref().map_or(0.0, |it| it.at_broadcast(at).float());
-                Cell::Float(scale.at_broadcast(at).float() * (codes.at(at).float() - zero_point))
+                Cell::Float(
+                    scale.at_broadcast(at).float() * (quantized.at(at).float() - zero_point),
+                )
             })
         };
         projected(&numbers(&x, 0), &numbers(&w, 1), Some(&Array::of(&bias)))

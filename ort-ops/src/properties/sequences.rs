@@ -28,13 +28,13 @@ const fn of_11(name: &'static str, draw: fn(&mut Draw, DType) -> Sample) -> Prop
     Property { domain: "", name, versions: &[11], draw }
 }
 
-/// A node that makes this very value of those.
+/// A node with this output for these inputs.
 fn making(inputs: Vec<Value>, output: impl Into<Value>) -> Sample {
     let output = output.into();
     Sample::of_values(inputs, move || vec![Expected::Value(output.clone())])
 }
 
-/// Tensors of one type and any shapes, at least so many.
+/// Tensors of one type and any shapes, at least `least` of them.
 fn items(draw: &mut Draw, dtype: DType, least: usize) -> Vec<Value> {
     let mut item = |_| {
         let shape = draw.shape(0);
@@ -75,7 +75,7 @@ fn insert(draw: &mut Draw, dtype: DType) -> Sample {
     let mut inputs = vec![Value::Sequence(before.clone()), item.clone()];
     let mut at = before.len();
     if draw.one_in(2) {
-        // From the back only before an item: behind the last there is no position below zero.
+        // Negative only before an item: after the last there is no negative position.
         let is_last = before.is_empty() || draw.one_in(3);
         let last = (at, draw.indices(&[], &[signed(at)]).into());
         let (place, position) = if is_last { last } else { position(draw, at) };

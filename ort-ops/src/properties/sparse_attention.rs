@@ -8,7 +8,7 @@ use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[Property::microsoft("SparseAttention", sparse)];
 
-/// Which blocks of keys a query in a block sees, by matrix; heads take turns with the matrices.
+/// Which blocks of keys a query in a block sees, by matrix; heads alternate between the matrices.
 struct Blocks {
     size: usize,
     /// `[matrices, blocks, blocks]`.
@@ -28,7 +28,7 @@ impl Blocks {
         *self.seen.at(&[matrix, query / self.size, key / self.size]) == Cell::Bool(true)
     }
 
-    /// Where the rows of each matrix start and end, and the columns that are set.
+    /// The starts and ends of the rows of each matrix, and the columns that are set.
     fn operands(&self) -> [Option<Tensor>; 2] {
         let &[matrices, n, _] = &self.seen.shape[..] else { panic!("{:?}", self.seen.shape) };
         let (mut ends, mut columns) = (vec![], vec![]);

@@ -28,7 +28,7 @@ fn normed(x: &Array, size: usize, epsilon: f64) -> Array {
     Array { shape: x.shape.clone(), cells: cells.collect() }
 }
 
-/// Each cell with that of the same place, or of where broadcasting puts it.
+/// Each cell combined with that of the same position after broadcasting.
 fn zipped(a: &Array, b: &Array, f: impl Fn(f64, f64) -> f64) -> Array {
     Array::from_fn(&a.shape, |i| Cell::Float(f(a.at(i).float(), b.at_broadcast(i).float())))
 }
@@ -51,8 +51,8 @@ fn gated_add(draw: &mut Draw, dtype: DType) -> Sample {
     })
 }
 
-/// `z = scale · x` and its sigmoid are rounded, before they are multiplied; which way a sigmoid near
-/// a tie is rounded shows in the product by a unit or two.
+/// `z = scale · x` and its sigmoid are rounded, before they are multiplied; the rounding of a sigmoid near a tie
+/// changes the product by a unit or two.
 fn scaled_silu(draw: &mut Draw, dtype: DType) -> Sample {
     let shape = draw.shape(0);
     let x = draw.real(dtype, &shape, 4.0);
@@ -97,7 +97,7 @@ fn gated_norm(draw: &mut Draw, dtype: DType) -> Sample {
     .maybe("epsilon", epsilon.map(Attr::Float))
 }
 
-/// Streams `[…, C, H]`, which a node may have as `[…, C·H]`.
+/// Streams `[…, C, H]`, which a node may store as `[…, C·H]`.
 struct Streams {
     x: Array,
     leading: Vec<usize>,
@@ -117,7 +117,7 @@ impl Streams {
         Self { x, leading, branches, size, is_flat }
     }
 
-    /// `[…, C, H]` as the node has it.
+    /// `[…, C, H]` as the node stores it.
     fn given(&self, x: &Array) -> Array {
         match self.is_flat {
             true => x.reshaped(&self.with(&[self.branches * self.size])),
@@ -256,7 +256,7 @@ fn rotary(draw: &mut Draw, dtype: DType) -> Sample {
     let [batch, len, heads] = [draw.dim(), draw.dim(), draw.some_dim()];
     let sections = [draw.below(3), draw.below(3), draw.below(3)];
     let pairs: usize = sections.iter().sum();
-    // None at all means that all rotation.
+    // No rotated pairs means all.
     let unturned = if pairs == 0 { 0 } else { draw.pick(&[0, 0, 1, 2]) };
     let size = 2 * pairs + unturned;
     let rows = 1 + draw.below(4);

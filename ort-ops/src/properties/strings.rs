@@ -13,7 +13,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property { domain: "", name: "RegexFullMatch", versions: &[20], draw: full_match },
 ];
 
-/// Strings of at most six of these characters; other types have anything.
+/// Strings of at most six of these characters; any values for other types.
 fn texts(draw: &mut Draw, dtype: DType, shape: &[usize], alphabet: &[char]) -> Tensor {
     if dtype != DType::String {
         return draw.any(dtype, shape);
@@ -69,7 +69,7 @@ fn split(draw: &mut Draw, dtype: DType) -> Sample {
     most.fold(sample, |sample, most| sample.attr("maxsplit", Attr::Int(most)))
 }
 
-/// The parts of a text that is cut as often as it can be, and at most so often.
+/// The parts of a text, split at most `most` times.
 fn parts(text: &str, delimiter: Option<&str>, most: usize) -> Vec<String> {
     let is_white = delimiter.is_none_or(str::is_empty);
     let mut rest = if is_white { text.trim() } else { text };
@@ -93,7 +93,7 @@ fn normalize(draw: &mut Draw, dtype: DType) -> Sample {
     let n = draw.dim() * 2;
     let shape = if draw.one_in(2) { vec![n] } else { vec![1, n] };
     let x = texts(draw, dtype, &shape, &['a', 'A', 'É']);
-    // Of the words some are stop words, maybe in another case.
+    // Some of the words are stop words, possibly in another case.
     let words = Array::of(&texts(draw, DType::String, &[6], &['a', 'A', 'É', 'é'])).cells;
     let mut stop_words: Vec<_> = words.iter().map(|word| text(word).to_owned()).collect();
     if dtype == DType::String {
@@ -135,7 +135,7 @@ fn normalize(draw: &mut Draw, dtype: DType) -> Sample {
     sample.attr(name, Attr::String(case.into())).attr("locale", Attr::String("en_US".into()))
 }
 
-/// A pattern, and what it says in other words.
+/// A pattern, and an equivalent predicate.
 type Pattern = (&'static str, fn(&str) -> bool);
 
 const PATTERNS: [Pattern; 7] = [

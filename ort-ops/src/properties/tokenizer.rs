@@ -1,4 +1,4 @@
-//! Tokenizer: texts that are cut.
+//! Tokenizer: texts split into tokens.
 
 use ort_graph::Attr;
 use ort_tensor::DType;
@@ -30,7 +30,7 @@ fn n_first(text: &str) -> usize {
     text.chars().next().map_or(0, char::len_utf8)
 }
 
-/// The bytes of the first characters for which this holds.
+/// The bytes of the first characters that satisfy a predicate.
 fn n_of(text: &str, holds: fn(char) -> bool) -> usize {
     text.chars().take_while(|&c| holds(c)).map(char::len_utf8).sum()
 }
@@ -55,7 +55,7 @@ impl Pattern {
     }
 }
 
-/// What makes a token.
+/// How tokens are found.
 #[derive(Clone)]
 enum Rule {
     Characters,

@@ -1,4 +1,4 @@
-//! Operators on tokens: n-grams, hashes, and texts that are cut.
+//! Operators on tokens: n-grams, hashes, and split texts.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor};
@@ -14,7 +14,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("TfIdfVectorizer", &[9], tf_idf),
 ];
 
-/// Tokens below `n`, or anything if the type has no integers.
+/// Tokens below `n`, or any values if the type has no integers.
 pub(super) fn tokens(draw: &mut Draw, dtype: DType, shape: &[usize], n: usize) -> Tensor {
     match dtype.is_integer() {
         true => draw.positions(shape, n, false).to_tensor(dtype),
@@ -37,7 +37,7 @@ fn bifurcation(draw: &mut Draw, dtype: DType) -> Sample {
         move || {
             let (source, mut tokens) = (Array::of(&source).cells, Array::of(&current).cells);
             if let Some(predicted) = &predicted {
-                // Those that the source has, too, and the first that it has not.
+                // Those that agree with the source, and the first that differs.
                 let predicted = Array::of(predicted).cells;
                 let equal = predicted.iter().zip(&source[start..]).take_while(|(a, b)| a == b);
                 tokens.extend_from_slice(&predicted[..=equal.count()]);
@@ -56,8 +56,8 @@ fn bifurcation(draw: &mut Draw, dtype: DType) -> Sample {
         .maybe("max_ngram_size", most.map(|n| Attr::Int(signed(n))))
 }
 
-/// Where the only n-gram of `source` ends that is the end of `tokens`, for the first length of
-/// which there are not two; −1 if there is none.
+/// The end of the only n-gram of `source` that is the end of `tokens`, for the first length with at most one; −1 if
+/// there is none.
 fn only_end(source: &[Cell], tokens: &[Cell], lengths: std::ops::RangeInclusive<usize>) -> i128 {
     for n in lengths.take_while(|&n| n <= tokens.len()) {
         let ends: Vec<_> =
@@ -130,7 +130,7 @@ fn repeat_block(draw: &mut Draw, dtype: DType) -> Sample {
         let (ids, scores) = (Array::of(&ids), Array::of(&scores));
         let y = Array::from_fn(&scores.shape, |index| {
             let ids: Vec<_> = (0..length).map(|at| ids.at(&[index[0], at]).int()).collect();
-            // The n-gram that this token would make.
+            // The n-gram that this token would form.
             let mut ngram = ids[(length + 1).saturating_sub(n)..].to_vec();
             ngram.push(signed(index[1]).into());
             match ids.windows(n).any(|seen| seen == ngram) {
@@ -143,7 +143,7 @@ fn repeat_block(draw: &mut Draw, dtype: DType) -> Sample {
     sample.attr("ngram_size", Attr::Int(signed(n)))
 }
 
-/// N-grams that count, and what becomes of the counts.
+/// The n-grams, and the weighting of their counts.
 #[derive(Clone)]
 struct Pool {
     /// By length, each once.
@@ -180,8 +180,7 @@ impl Pool {
         }
     }
 
-    /// How often an n-gram occurs among tokens at one distance from each other; a single token at
-    /// none.
+    /// How often an n-gram occurs among tokens at one distance from each other; a single token at no distance.
     fn count(&self, ngram: &[Cell], tokens: &[Cell]) -> f64 {
         let (n, (least, most)) = (ngram.len(), self.lengths);
         let distances = if n == 1 { 1 } else { self.max_skip + 1 };
@@ -233,7 +232,7 @@ impl Pool {
 }
 
 fn tf_idf(draw: &mut Draw, dtype: DType) -> Sample {
-    // Of these, the last is in no n-gram.
+    // The last of these is in no n-gram.
     let alphabet = ["a", "é", ""].map(|text| Cell::Text(text.to_owned()));
     let numbers = [0, -3, 7].map(Cell::Int);
     let (alphabet, pool_type) = match dtype {

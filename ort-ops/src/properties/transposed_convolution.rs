@@ -15,7 +15,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     }),
 ];
 
-/// The windows lie over the output: `windows.input` is the shape of the result.
+/// The windows are placed over the output: `windows.input` is the shape of the result.
 fn placed(draw: &mut Draw, is_dynamic: bool) -> Windows {
     let mut windows = Windows::unplaced(draw, true);
     let rank = windows.kernel.len();
@@ -125,7 +125,7 @@ fn transposed(draw: &mut Draw, dtype: DType, is_dynamic: bool) -> Sample {
         .maybe("kernel_shape", has_kernel.then(|| ints(&windows.kernel)))
 }
 
-/// The node with an operand more, if it is there.
+/// The node with another operand, if present.
 fn with_input(sample: Sample, index: usize, x: Option<Tensor>) -> Sample {
     if x.is_some() { sample.input(index, x) } else { sample }
 }

@@ -20,7 +20,7 @@ const AGGREGATES: [&str; 4] = ["AVERAGE", "SUM", "MIN", "MAX"];
 
 /// Samples of small whole features, or halves, or missing ones.
 fn samples(draw: &mut Draw, dtype: DType, n_features: usize) -> (Tensor, Vec<Vec<f64>>) {
-    // There may be features that no tree looks at.
+    // There may be features that no tree tests.
     let width = n_features + draw.below(2);
     let shape = if draw.one_in(4) { vec![width] } else { vec![draw.dim(), width] };
     let x = draw.small(dtype, &shape);
@@ -34,7 +34,7 @@ fn samples(draw: &mut Draw, dtype: DType, n_features: usize) -> (Tensor, Vec<Vec
     (x.clone(), rows_of(&x))
 }
 
-/// What every tree has for a target, aggregated; nothing if no tree has anything.
+/// The aggregated votes of all trees for a target; `None` without votes.
 fn aggregated(forest: &[Tree], x: &[f64], target: usize, by: &str) -> Option<f64> {
     let votes = forest.iter().flat_map(|tree| tree.votes(x)).filter(|vote| vote.0 == target);
     let votes: Vec<_> = votes.map(|vote| f64::from(vote.1)).collect();
@@ -102,8 +102,8 @@ fn ensemble(draw: &mut Draw, dtype: DType) -> Sample {
         let names = (AGGREGATES[by.unwrap_or(1)], TRANSFORMS[transform.unwrap_or(0)]);
         move || {
             let y = scores(&forest, &rows, &vec![0.0; n_targets], names);
-            // Scores are multiples of 1/32. The probit of one next to a half takes the difference
-            // of numbers of which 10 bits are equal, and their errors become as much larger.
+            // Scores are multiples of 1/32. The probit of one close to a half is a difference of numbers with 10
+            // equal bits, which magnifies their errors.
             Expected::rounded(dtype, y, 2048.0)
         }
     });
@@ -162,7 +162,7 @@ fn of_many(votes: &[Option<f64>], base: &[f32], transform: &str) -> (usize, Vec<
 }
 
 /// Of two classes: the score of the second, or that of the first where the second has no votes,
-/// is compared with 0, or with a half if all votes there are make a probability.
+/// is compared with 0, or with a half if all votes form a probability.
 fn of_two(
     forest: &[Tree],
     votes: [Option<f64>; 2],
@@ -178,7 +178,7 @@ fn of_two(
             scores[0] += f64::from(first);
             scores[1] += f64::from(second);
         }
-        // A lone base value is one of the first class, where that has votes.
+        // A single base value belongs to the first class, if that has votes.
         [first] if votes[0].is_some() => scores[0] += f64::from(first),
         _ => {}
     }

@@ -19,7 +19,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("Cos", &[22], |draw, dtype| floats(draw, dtype, f64::cos)),
     Property::onnx("Cosh", &[22], |draw, dtype| floats(draw, dtype, f64::cosh)),
     Property::onnx("Erf", &[9, 13], |draw, dtype| {
-        // The square of up to 6 is rounded, which the exponential makes 36 times as much.
+        // The square of up to 6 is rounded, which the exponential magnifies 36 times.
         numbers_within(64.0, draw, dtype, erf_of_integer, erf)
     }),
     Property::onnx("Exp", &[1, 13], |draw, dtype| floats(draw, dtype, f64::exp)),
@@ -56,7 +56,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("Tanh", &[1, 13], |draw, dtype| floats(draw, dtype, f64::tanh)),
 ];
 
-/// A function of numbers: of integers exact, in their low bits.
+/// A function of numbers: exact for integers, in their low bits.
 fn numbers(
     draw: &mut Draw,
     dtype: DType,
@@ -101,12 +101,12 @@ pub(super) fn erf(x: f64) -> f64 {
     FRAC_2_SQRT_PI * (-x * x).exp() * sum
 }
 
-/// The same of an integer, toward zero, after it was made in double precision.
+/// The same for an integer, computed in double precision and rounded toward zero.
 fn erf_of_integer(x: i128) -> i128 {
     if x.abs() >= 6 { x.signum() } else { 0 }
 }
 
-/// `x·tanh(ln(1 + eˣ))`, with the hyperbolic function written out.
+/// `x·tanh(ln(1 + eˣ))`, with the hyperbolic function expanded.
 fn mish(x: f64) -> f64 {
     if x > 40.0 {
         return x;
@@ -130,6 +130,6 @@ pub(super) fn sigmoid(x: f64) -> f64 {
 }
 
 fn softplus(x: f64) -> f64 {
-    // Beyond, the difference to x is below the precision of a double.
+    // Beyond this, the difference to x is below the precision of a double.
     if x > 40.0 { x } else { x.exp().ln_1p() }
 }

@@ -37,7 +37,7 @@ fn combined(draw: &mut Draw, dtype: DType, f: fn(&[&Cell]) -> Cell) -> Sample {
     Sample::combined(&operands, dtype, f)
 }
 
-/// NaN and infinity where there was 3 and 4.
+/// NaN and infinity in place of 3 and 4.
 fn special(x: &Cell) -> Cell {
     match x {
         Cell::Float(3.0) => Cell::Float(f64::NAN),

@@ -32,7 +32,7 @@ impl Kernel {
         }
     }
 
-    /// Whether it is exact on small whole numbers.
+    /// Whether it is exact for small whole numbers.
     fn is_exact(self) -> bool {
         matches!(self.name, "LINEAR" | "POLY")
     }
@@ -53,7 +53,7 @@ impl Kernel {
     }
 
     /// Support vectors and their coefficients. Where the kernel is not exact, no coefficient is
-    /// negative, so that nothing cancels but by the offset, which is a rational number.
+    /// negative, so that only the offset, a rational number, can cancel.
     fn machine(self, draw: &mut Draw, n: usize, n_rows: usize, n_features: usize) -> Machine {
         let least = if self.is_exact() { -32 } else { 0 };
         let whole = |_| f32::from(i8::try_from(draw.int(-4, 4)).unwrap());
@@ -122,13 +122,13 @@ fn regressor(draw: &mut Draw, dtype: DType) -> Sample {
         .maybe("post_transform", transform)
 }
 
-/// What is added to a sum, which often leaves a sample of zeros on a border.
+/// The offset of a sum, which often puts a sample of zeros on a border.
 fn rho(draw: &mut Draw) -> Vec<f32> {
     if draw.one_in(2) { vec![draw.pick(&[0.0, 0.5])] } else { eighths(draw, 1, -32) }
 }
 
 fn classifier(draw: &mut Draw, dtype: DType) -> Sample {
-    if draw.one_in(2) { by_features(draw, dtype) } else { by_duels(draw, dtype) }
+    if draw.one_in(2) { by_features(draw, dtype) } else { by_class_pairs(draw, dtype) }
 }
 
 /// Without support vectors, each class has a weighted sum of the features.
@@ -167,19 +167,19 @@ fn by_features(draw: &mut Draw, dtype: DType) -> Sample {
         .maybe("post_transform", written)
 }
 
-/// Classes that are told apart by duels of each with each.
+/// Classes distinguished by pairwise decisions.
 #[derive(Clone)]
-struct Duels {
+struct PairwiseClassifier {
     machine: Machine,
     /// The class of each vector, in ascending order.
     classes: Vec<usize>,
     n_classes: usize,
     rho: Vec<f32>,
-    /// Of each duel, what makes a probability of its score.
+    /// For each decision, the parameters of the probability of its score.
     logits: Option<[Vec<f32>; 2]>,
 }
 
-impl Duels {
+impl PairwiseClassifier {
     fn draw(draw: &mut Draw, n_features: usize) -> Self {
         let n_classes = 2 + draw.below(3);
         // The first class has a vector, others may have none.
@@ -189,15 +189,14 @@ impl Duels {
         let has_logits = draw.one_in(3);
         let mut kernel = Kernel::draw(draw);
         if has_logits {
-            // Scores of kernels up to 1 make no probability that is nearly 0, where nothing is
-            // left of the digits of the couples.
+            // Scores of kernels up to 1 give no probability near 0, where coupling would lose all digits.
             kernel.name = "RBF";
         }
         let machine = kernel.machine(draw, classes.len(), n_classes - 1, n_features);
-        let n_duels = n_classes * (n_classes - 1) / 2;
-        let mut small = || eighths(draw, n_duels, -32).iter().map(|x| x / 16.0).collect();
+        let n_pairs = n_classes * (n_classes - 1) / 2;
+        let mut small = || eighths(draw, n_pairs, -32).iter().map(|x| x / 16.0).collect();
         let logits = has_logits.then(|| [small(), small()]);
-        let rho = eighths(draw, n_duels, -32);
+        let rho = eighths(draw, n_pairs, -32);
         Self { machine, classes, n_classes, rho, logits }
     }
 
@@ -206,7 +205,7 @@ impl Duels {
         (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))).collect()
     }
 
-    /// The scores of all duels: above zero the first of the two wins.
+    /// The scores of all decisions: above zero the first of the two wins.
     fn scores(&self, row: &[f64]) -> Vec<f64> {
         let kernels = self.machine.kernels(row);
         let n = kernels.len();
@@ -216,8 +215,8 @@ impl Duels {
             let coefficients = doubles(&self.machine.coefficients[place * n..][..n]);
             (0..n).filter(|&v| self.classes[v] == own).map(|v| coefficients[v] * kernels[v]).sum()
         };
-        let duels = self.pairs().into_iter().zip(doubles(&self.rho));
-        duels.map(|((a, b), rho)| weighted(a, b) + weighted(b, a) + rho).collect()
+        let pairs = self.pairs().into_iter().zip(doubles(&self.rho));
+        pairs.map(|((a, b), rho)| weighted(a, b) + weighted(b, a) + rho).collect()
     }
 
     /// The class that wins most, the first of equals.
@@ -256,9 +255,8 @@ impl Duels {
     }
 }
 
-/// The probabilities of classes from those of pairs: one after the other is set to where the sum of
-/// squares has no slope, and all are scaled to 1, until the slope is small (Wu, Lin and Weng 2004,
-/// algorithm 2).
+/// The probabilities of classes from those of pairs: each in turn is set to the minimum of the sum of squares, and
+/// all are scaled to 1, until the gradient is small (Wu, Lin and Weng 2004, algorithm 2).
 fn coupled(r: &[Vec<f64>]) -> Vec<f64> {
     let n = r.len();
     let size: f64 = r.iter().map(|_| 1.0).sum();
@@ -283,34 +281,34 @@ fn coupled(r: &[Vec<f64>]) -> Vec<f64> {
     p
 }
 
-fn by_duels(draw: &mut Draw, dtype: DType) -> Sample {
+fn by_class_pairs(draw: &mut Draw, dtype: DType) -> Sample {
     let n_features = draw.some_dim();
-    let duels = Duels::draw(draw, n_features);
+    let classifier = PairwiseClassifier::draw(draw, n_features);
     let (labels, label_type, (name, attr)) =
-        labels(draw, duels.n_classes, ["classlabels_ints", "classlabels_strings"]);
+        labels(draw, classifier.n_classes, ["classlabels_ints", "classlabels_strings"]);
     let (transform, written) = transform(draw);
     let (x, rows) = samples(draw, dtype, n_features);
-    let n_columns = match duels.rho.len() {
-        _ if duels.logits.is_some() => duels.n_classes,
+    let n_columns = match classifier.rho.len() {
+        _ if classifier.logits.is_some() => classifier.n_classes,
         1 => 2,
         n => n,
     };
     let sample = Sample::new(&[&x], {
-        let duels = duels.clone();
+        let classifier = classifier.clone();
         move || {
             let classify = |row: &Vec<f64>| {
-                let scores = duels.scores(row);
-                let columns = match (&duels.logits, &scores[..]) {
+                let scores = classifier.scores(row);
+                let columns = match (&classifier.logits, &scores[..]) {
                     (Some(logits), _) => {
-                        transformed(transform, &duels.probabilities(&scores, logits))
+                        transformed(transform, &classifier.probabilities(&scores, logits))
                     }
                     (None, &[score]) => of_both(transform, score, transform != "NONE"),
                     (None, scores) => transformed(transform, scores),
                 };
-                (duels.winner(&scores), columns)
+                (classifier.winner(&scores), columns)
             };
             labelled(rows.iter().map(classify).collect(), (&labels, label_type), n_columns)
         }
     });
-    duels.written(sample).outputs(2).attr(name, attr).maybe("post_transform", written)
+    classifier.written(sample).outputs(2).attr(name, attr).maybe("post_transform", written)
 }

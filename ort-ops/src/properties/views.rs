@@ -1,4 +1,4 @@
-//! Operators that leave the elements where they are, and operators that only look at the shape.
+//! Operators that keep the elements in place, and operators that only read the shape.
 
 use ort_graph::Attr;
 use ort_tensor::{DType, Tensor, Value};
@@ -38,7 +38,7 @@ fn reshape(draw: &mut Draw, dtype: DType) -> Sample {
             *written = if is_copied { 0 } else { *written };
         }
     }
-    // What is left of the elements can stand for one dimension, unless another is of none.
+    // One dimension can be inferred, unless another is 0.
     let mut rests = (0..to.len()).filter(|&i| to.iter().enumerate().all(|(j, n)| i == j || *n > 0));
     if draw.one_in(2)
         && let Some(rest) = rests.next()
@@ -49,7 +49,7 @@ fn reshape(draw: &mut Draw, dtype: DType) -> Sample {
     if keeps_zeros { sample.attr("allowzero", Attr::Int(1)) } else { sample }
 }
 
-/// Another shape of as many elements. A 0 is where there is one in `from` if it must be copied.
+/// Another shape of as many elements. A 0 is at the position of a 0 in `from` if it must be copied.
 fn reshaped(draw: &mut Draw, from: &[usize], keeps_zeros: bool) -> Vec<usize> {
     if let Some(zero) = from.iter().position(|&n| n == 0) {
         let rank = (zero + 1).max(draw.below(7));

@@ -1,4 +1,4 @@
-//! Operators of com.microsoft on windows of an axis, and on ways through a matrix.
+//! Operators of com.microsoft on windows of an axis, and on paths through a matrix.
 
 use ort_graph::Attr;
 use ort_tensor::DType;
@@ -50,11 +50,11 @@ fn time_warping(draw: &mut Draw, dtype: DType) -> Sample {
     })
 }
 
-/// The cheapest way from the first element to the last, by rows and columns: of the ways to an
-/// element the one with a step right, unless another is cheaper than all others.
+/// The cheapest path from the first element to the last, by rows and columns: of equal paths to an element, the one
+/// with a step to the right.
 fn cheapest_way(cost: &Array) -> Vec<[usize; 2]> {
     let [n_rows, n_columns] = [cost.shape[0], cost.shape[1]];
-    // What the cheapest way to each element costs, and its last step: how far down and right.
+    // The cost of the cheapest path to each element, and its last step: how far down and right.
     let mut totals: Vec<Vec<(f64, [usize; 2])>> = Vec::new();
     for i in 0..n_rows {
         totals.push(Vec::new());

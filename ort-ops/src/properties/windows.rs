@@ -1,5 +1,5 @@
-//! Where the windows of convolutions and pools lie: window `o` of an axis sees, for each `k` of its
-//! kernel, the element `o·stride + k·dilation − begin`, or padding.
+//! The placement of the windows of convolutions and pools: window `o` of an axis reads, for each `k` of its kernel,
+//! the element `o·stride + k·dilation − begin`, or padding.
 
 use ort_graph::Attr;
 
@@ -7,7 +7,7 @@ use super::array::indices;
 use super::draw::signed;
 use super::{Draw, Sample};
 
-/// One value a spatial axis each.
+/// One value per spatial axis each.
 #[derive(Clone)]
 pub(super) struct Windows {
     pub(super) input: Vec<usize>,
@@ -17,7 +17,7 @@ pub(super) struct Windows {
     pub(super) dilations: Vec<usize>,
     pub(super) begin: Vec<usize>,
     pub(super) end: Vec<usize>,
-    /// How a node writes them.
+    /// Their attributes.
     pub(super) attrs: Vec<(&'static str, Attr)>,
 }
 
@@ -26,7 +26,7 @@ pub(super) fn ints(values: &[usize]) -> Attr {
 }
 
 impl Windows {
-    /// Kernels and steps; nothing is placed yet.
+    /// Kernels and steps, not yet placed.
     pub(super) fn unplaced(draw: &mut Draw, may_be_dilated: bool) -> Self {
         let rank = draw.pick(&[1, 1, 2, 2, 3]);
         let is_dilated = may_be_dilated && draw.one_in(2);
@@ -91,7 +91,7 @@ impl Windows {
         self.output[axis] = 1 + room / stride;
         if is_ceil && auto_pad != "VALID" {
             let last = room.div_ceil(stride);
-            // Windows that would begin in the padding behind the input are ignored.
+            // Windows that would begin in the padding after the input are ignored.
             self.output[axis] = last + usize::from(last * stride < n + self.begin[axis]);
         }
     }
@@ -106,7 +106,7 @@ impl Windows {
         indices(&self.kernel)
     }
 
-    /// The element that a tap of a window sees; nothing if it is padding.
+    /// The element at a tap of a window; `None` for padding.
     pub(super) fn element(&self, window: &[usize], tap: &[usize]) -> Option<Vec<usize>> {
         let along = |axis: usize| {
             let ahead = window[axis] * self.strides[axis] + tap[axis] * self.dilations[axis];
@@ -115,7 +115,7 @@ impl Windows {
         (0..self.kernel.len()).map(along).collect()
     }
 
-    /// The elements that a window sees.
+    /// The elements of a window.
     pub(super) fn seen(&self, window: &[usize]) -> Vec<Vec<usize>> {
         self.taps().iter().filter_map(|tap| self.element(window, tap)).collect()
     }

@@ -1,4 +1,4 @@
-//! The innermost two axes of a copy: runs one after the other, or columns that become rows.
+//! The innermost two axes of a copy: consecutive runs, or columns that become rows.
 
 use std::mem::needs_drop;
 
@@ -6,7 +6,7 @@ use ort_tensor::dispatch::Text;
 
 use super::Axis;
 
-/// Elements that squares of are transposed as suits their size.
+/// Elements with a transpose of squares that suits their size.
 pub trait Word: Clone {
     /// The side of those squares.
     const SIDE: usize = 8;
@@ -34,7 +34,7 @@ impl Word for String {}
 impl Word for Text {}
 
 impl Word for u8 {
-    /// As the bytes of eight words, of which halves, quarters and eighths change places.
+    /// As the bytes of eight words, whose halves, quarters and eighths are swapped.
     fn transpose_square((x, from): (&[Self], usize), (y, to): (&mut [Self], usize)) {
         let mut words: [_; 8] =
             std::array::from_fn(|i| u64::from_le_bytes(*square_row(&x[i * from..])));
@@ -72,7 +72,7 @@ fn square_row_mut<T, const N: usize>(y: &mut [T]) -> &mut [T; N] {
     y.first_chunk_mut().expect("the caller has as many elements")
 }
 
-/// What the mask has of each word changes places with the rest of the word `step` before.
+/// Swaps the masked bits of each word with the other bits of the word `step` before.
 fn exchange<const N: usize>(words: &mut [u64; N], step: usize, mask: u64) {
     let width = 64 / N * step;
     for i in (0..N).filter(|i| i & step == 0) {
@@ -82,10 +82,9 @@ fn exchange<const N: usize>(words: &mut [u64; N], step: usize, mask: u64) {
     }
 }
 
-/// The bytes that rows of a tile have of a column: a cache line is read in one go.
+/// The bytes of a column in a tile: one cache line is read at once.
 const LINE: usize = 64;
-/// Columns of a tile: as many lines as a cache set holds, for the lines that a tile reads may all
-/// fall into one set.
+/// Columns of a tile: as many lines as a cache set holds, since the lines of a tile may all map to one set.
 const TILE_COLUMNS: usize = 8;
 
 /// `rows` are contiguous in the source, `columns` in the destination.
@@ -132,7 +131,7 @@ pub(super) fn copy_columns<T: Word>(
     }
 }
 
-/// Columns that are as many as lie side by side in the destination.
+/// All of the columns that are contiguous in the destination.
 fn interleave<T: Word, const N: usize>(n: usize, (src, next): (&[T], usize), dst: &mut [T]) {
     let columns: [&[T]; N] = std::array::from_fn(|i| &src[i * next..][..n]);
     let (groups, _) = dst[..n * N].as_chunks_mut::<N>();
@@ -143,12 +142,12 @@ fn interleave<T: Word, const N: usize>(n: usize, (src, next): (&[T], usize), dst
     }
 }
 
-/// Bytes that a call to copy them is worth.
+/// From this many bytes on, a call of the copy routine pays off.
 const LONG: usize = 512;
-/// The longest steps along a run that the compiler makes shuffles of.
+/// The longest steps along a run for which the compiler uses shuffles.
 pub(super) const MOST_STEPS: usize = 4;
 
-/// One run after the other, along two axes.
+/// Consecutive runs, along two axes.
 pub(super) fn copy_runs<T: Word>(
     axes: [Axis; 2],
     run: Axis,
@@ -190,7 +189,7 @@ pub(super) fn copy_runs<T: Word>(
     }
 }
 
-/// Where runs begin: two axes, the outer first.
+/// The starts of runs: two axes, the outer first.
 struct Starts {
     axes: [Axis; 2],
     from: usize,
@@ -214,10 +213,10 @@ impl Starts {
     }
 }
 
-/// Bytes that are repeated at a time: they stay in the first-level cache.
+/// Bytes that are repeated at a time: they stay in the L1 cache.
 const REPEATED: usize = 1 << 13;
 
-/// The first `n` elements again and again.
+/// Repeats the first `n` elements.
 pub(super) fn repeat<T: Word>(n: usize, dst: &mut [T]) {
     let most = (REPEATED / (size_of::<T>() * n)).max(1) * n;
     let mut done = n;
@@ -229,7 +228,7 @@ pub(super) fn repeat<T: Word>(n: usize, dst: &mut [T]) {
     }
 }
 
-/// A copy of so many elements.
+/// A copy of `N` elements.
 #[inline]
 fn copy_array<T: Word, const N: usize>(src: &[T], dst: &mut [T]) {
     if let (Some(to), Some(from)) = (dst.first_chunk_mut::<N>(), src.first_chunk::<N>()) {

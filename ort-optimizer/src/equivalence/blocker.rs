@@ -1,5 +1,5 @@
-//! Puts plain graphs into blocks of channels, as ONNX Runtime's layout pass does, for any block
-//! size: what a file written on another machine would hold.
+//! Converts plain graphs to NCHWc, as ONNX Runtime's layout pass does, for any block size: what a file written on
+//! another machine would contain.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use ort_tensor::Tensor;
 
 const DOMAIN: &str = "com.microsoft.nchwc";
 
-/// The same graph with all in blocks that can be; subgraphs stay as they are.
+/// The same graph with every possible node in NCHWc; subgraphs are unchanged.
 pub(crate) fn block(graph: &Graph, block: usize, is_stated: bool) -> Graph {
     let (new, planes, blocks) = (Graph::new(), HashMap::new(), HashMap::new());
     let mut blocker = Blocker { old: graph, new, planes, blocks, block, is_stated };
@@ -33,7 +33,7 @@ struct Blocker<'g> {
     old: &'g Graph,
     new: Graph,
     planes: HashMap<ValueId, ValueId>,
-    /// Values in blocks, and how many channels of theirs are no padding.
+    /// Values in NCHWc, and their number of channels without padding.
     blocks: HashMap<ValueId, (ValueId, usize)>,
     block: usize,
     is_stated: bool,
@@ -66,7 +66,7 @@ impl Blocker<'_> {
         self.old.fact(id).dims().and_then(|dims| dims.get(1)?.known()).unwrap_or(1)
     }
 
-    /// The convolution in blocks, where ONNX Runtime has one.
+    /// The convolution in NCHWc, where ONNX Runtime supports it.
     fn conv(&mut self, node: &Node) -> Option<()> {
         let [x, w] = [0, 1].map(|i| node.inputs[i].unwrap());
         let weights = self.old.constant(w)?;
@@ -121,7 +121,7 @@ impl Blocker<'_> {
         self.blocks.insert(node.outputs[0].unwrap(), (y, self.channels(x)));
     }
 
-    /// Where shapes differ, the sum is one of five axes.
+    /// Where shapes differ, the sum has five axes.
     fn add(&mut self, node: &Node) {
         let ids: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
         if self.old.fact(ids[0]).ty == self.old.fact(ids[1]).ty {
@@ -136,7 +136,7 @@ impl Blocker<'_> {
             let inputs = vec![this.in_blocks(id), this.constant(shape)];
             this.make(node, reshape, inputs, Attrs::new())
         };
-        // ONNX Runtime writes either.
+        // ONNX Runtime writes both forms.
         let n_blocks = [-1, padded / block];
         let inputs = ids.iter().zip(n_blocks).map(|(&id, n)| split(self, id, n)).collect();
         let sum = self.make(node, ("", "Add", 14), inputs, Attrs::new());
@@ -170,7 +170,7 @@ impl Blocker<'_> {
         self.planes.insert(node.outputs[0].unwrap(), y);
     }
 
-    /// The value in planes.
+    /// The value in NCHW.
     fn planes(&mut self, id: ValueId) -> ValueId {
         if let Some(&value) = self.planes.get(&id) {
             return value;
@@ -185,7 +185,7 @@ impl Blocker<'_> {
         y
     }
 
-    /// The value in blocks.
+    /// The value in NCHWc.
     fn in_blocks(&mut self, id: ValueId) -> ValueId {
         if let Some(&(value, _)) = self.blocks.get(&id) {
             return value;
@@ -264,7 +264,7 @@ fn int(n: usize) -> Attr {
     Attr::Int(i64::try_from(n).unwrap())
 }
 
-/// The tensor with its first dimensions as given, filled up with zeros.
+/// The tensor padded with zeros to these first dimensions.
 fn pad<const N: usize>(tensor: &Tensor, dims: [usize; N]) -> Tensor {
     let (from, data) = (tensor.shape(), tensor.as_slice::<f32>().unwrap());
     let shape = [&dims[..], &from[N..]].concat();

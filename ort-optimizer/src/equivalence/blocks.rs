@@ -1,4 +1,4 @@
-//! A graph put into blocks of 8 or 16 channels comes out of them as it was.
+//! A graph converted to NCHWc with blocks of 8 or 16 is lowered to an equivalent one.
 
 use std::fmt::Write as _;
 
@@ -40,8 +40,8 @@ fn with_weights(head: &str, weights: &[(&str, &[usize])], body: &str) -> String 
     text + body + "\n}"
 }
 
-/// What is left of a graph: its operators, and the shapes of their constants that are not empty (what
-/// some versions want in the place of an absent input).
+/// The operators of a graph, and the shapes of their constants that are not empty (some versions need an empty one
+/// for an absent input).
 fn inventory(graph: &Graph) -> Vec<String> {
     let describe = |id| {
         let node = graph.node(id);
@@ -55,8 +55,7 @@ fn inventory(graph: &Graph) -> Vec<String> {
     inventory
 }
 
-/// That `text` in blocks is the same function, evaluated as it is and made plain again, and that
-/// the latter costs no more.
+/// Checks that `text` in NCHWc is the same function, evaluated directly and lowered, and that lowering adds no cost.
 fn assert_lowered(text: &str, stated: Option<usize>) {
     let plain = parse(text);
     let mut whole = Whole(11);
@@ -154,7 +153,7 @@ fn inputs_of_any_number_of_channels_and_values_with_other_readers_come_out() {
 }
 
 #[test]
-fn a_file_without_evidence_comes_out_with_the_block_size_that_is_stated() {
+fn a_file_without_evidence_is_lowered_with_the_stated_block_size() {
     let weights: [(&str, &[usize]); 2] = [("w1", &[32, 3, 1, 1]), ("w2", &[16, 32, 1, 1])];
     let body = "a = Conv-11 (x, w1) y = Conv-11 (a, w2)";
     let text = with_weights("graph(x: float[1,3,3,2]) -> (y)", &weights, body);
@@ -176,7 +175,7 @@ fn a_file_without_evidence_comes_out_with_the_block_size_that_is_stated() {
 }
 
 #[test]
-fn a_reshape_of_blocks_reads_them_as_they_lie() {
+fn a_reshape_of_nchwc_values_reads_the_memory_order() {
     let text = |reshapes: &str| {
         let body = "
             a = com.microsoft.nchwc:ReorderInput-1 (x)
@@ -199,7 +198,7 @@ fn a_reshape_of_blocks_reads_them_as_they_lie() {
     let inputs = [("x".to_owned(), Tensor::from_slice(&[2, 32, 3, 5], &elements).unwrap())];
     for (text, size) in [(&whole, 8), (&whole, 16), (&of_five_axes, 8), (&of_five_axes, 16)] {
         let graph = parse(&text.replace("BLOCK", &size.to_string()));
-        let expected = in_blocks(&elements, size);
+        let expected = to_nchwc(&elements, size);
         let (level, nchwc_block_size) = (Level::Disable, Some(size));
         let options = Options { level, nchwc_block_size, ..Options::default() };
         let (lowered, report) = optimize(graph, &registry(), &options, &Reference).unwrap();
@@ -213,8 +212,8 @@ fn a_reshape_of_blocks_reads_them_as_they_lie() {
     assert_eq!(report.assumed_block_size.unwrap().nodes, ["Reshape"]);
 }
 
-/// Two images of 32 channels of 15 elements, in blocks of channels.
-fn in_blocks(elements: &[f32], size: usize) -> Vec<f32> {
+/// Two images of 32 channels of 15 elements, in NCHWc.
+fn to_nchwc(elements: &[f32], size: usize) -> Vec<f32> {
     let mut blocks = Vec::new();
     for block in elements.chunks_exact(size * 15) {
         for pixel in 0..15 {

@@ -1,5 +1,5 @@
-//! A rewritten graph gives what the graph before gave: bit by bit where every pass that ran says
-//! so, and up to the sign of zeros where one says that.
+//! A rewritten graph computes the same: bit by bit where every pass that ran is bitwise, and up to the sign of zeros
+//! where one states that.
 
 mod blocker;
 mod blocks;
@@ -28,7 +28,7 @@ fn optimized(text: &str, options: &Options) -> (Graph, Report) {
     (graph, report)
 }
 
-/// Options with all passes for which `is_enabled` holds.
+/// Options with the passes that `is_enabled` accepts.
 fn only(is_enabled: impl Fn(&str, Exactness) -> bool) -> Options {
     let others = passes().filter(|&(name, _, exactness)| !is_enabled(name, exactness));
     let disabled = others.map(|(name, ..)| name.to_owned()).collect();
@@ -83,10 +83,10 @@ proptest! {
     }
 }
 
-/// Every float type that operators take.
+/// Every float type of operators.
 const FLOATS: [&str; 4] = ["float", "double", "float16", "bfloat16"];
 
-/// Runs a network before and after, and compares what comes out.
+/// Runs a network before and after, and compares the outputs.
 fn assert_same(text: &str, options: &Options, exactness: Exactness, seed: u64) {
     let before = parse(text);
     let (after, report) = optimized(text, options);
@@ -103,7 +103,7 @@ fn assert_same(text: &str, options: &Options, exactness: Exactness, seed: u64) {
 
 proptest! {
     #[test]
-    fn every_level_gives_what_the_network_gives(
+    fn every_level_computes_the_same(
         n_layers in 1_usize..12, dtype in 0_usize..4, seed in any::<u64>(), level in 1_usize..5,
         layout_block in prop::sample::select(vec![None, Some(4), Some(8), Some(16)])
     ) {
@@ -140,7 +140,7 @@ proptest! {
     }
 }
 
-/// Passes that find nothing in a random network, and where they are compared instead.
+/// Passes that find nothing in random networks, and where they are tested instead.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("NotWhereFusion", "random::graph"),
     ("EliminateSlice", "random::graph"),
@@ -166,7 +166,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("NhwcTransformer", "transposes::images"),
 ];
 
-/// If networks had nothing for a pass, or gave nothing but NaN, the comparisons above would be idle.
+/// Without matches for a pass, or with nothing but NaN, the comparisons above would test nothing.
 #[test]
 fn networks_have_something_for_every_pass() {
     let mut applied = std::collections::BTreeMap::new();
@@ -224,9 +224,9 @@ fn a_fused_gelu_differs_by_roundings_only() {
     }
 }
 
-/// Wide and deep: quadratic work would be felt.
+/// Wide and deep: quadratic work would be noticed.
 #[test]
-fn ten_thousand_nodes_are_no_burden() {
+fn ten_thousand_nodes_are_optimized() {
     let mut text = String::from("graph(x: float[2,3], c: bool[]) -> (y9999) {\n");
     text +=
         "zero = const float[] 0 one = const float[] 1 k = const int64[2] [2, 3] y0 = Neg-13 (x)\n";

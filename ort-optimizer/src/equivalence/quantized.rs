@@ -1,6 +1,6 @@
-//! Quantized networks through all passes. Scales are powers of two and numbers small, so that floats
-//! round nowhere but where quantized values are made: graphs of values and graphs of quantized values are both exact. Zero
-//! points are even, for some integer operators round a half after they have added one.
+//! Quantized networks through all passes. Scales are powers of two and numbers small, so that floats only round where
+//! they are quantized: graphs of floats and graphs of quantized values are both exact. Zero points are even, since
+//! some integer operators round halves after adding the zero point.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::{Level, Options};
 
 /// Quantized values `[1, channels, 4, 4]`: the name of a value, and of its scale.
 #[derive(Clone)]
-struct Codes {
+struct Image {
     name: String,
     scale: String,
     channels: usize,
@@ -27,7 +27,7 @@ struct Writer {
     rng: Rng,
     text: String,
     n_values: usize,
-    images: Vec<Codes>,
+    images: Vec<Image>,
 }
 
 impl Writer {
@@ -75,16 +75,16 @@ impl Writer {
         name
     }
 
-    fn quantized(&mut self, value: &str, scale: &str, channels: usize) -> Codes {
+    fn quantized(&mut self, value: &str, scale: &str, channels: usize) -> Image {
         let name = self.node("QuantizeLinear-13", &[value, scale, "zero"]);
-        Codes { name, scale: scale.to_owned(), channels }
+        Image { name, scale: scale.to_owned(), channels }
     }
 
-    fn value(&mut self, codes: &Codes) -> String {
-        self.node("DequantizeLinear-13", &[&codes.name, &codes.scale, "zero"])
+    fn value(&mut self, image: &Image) -> String {
+        self.node("DequantizeLinear-13", &[&image.name, &image.scale, "zero"])
     }
 
-    fn layer(&mut self) -> Codes {
+    fn layer(&mut self) -> Image {
         let last = self.images.len() - 1;
         let x = self.images[last].clone();
         let other = self.images[self.rng.index(last + 1)].clone();
@@ -114,8 +114,8 @@ impl Writer {
         self.quantized(&op, &scale, x.channels)
     }
 
-    /// A convolution with what may stand between it and its quantized values.
-    fn convolution(&mut self, x: &str, channels: usize) -> Codes {
+    /// A convolution with what may be between it and its quantized values.
+    fn convolution(&mut self, x: &str, channels: usize) -> Image {
         let n = [2, 4][self.rng.index(2)];
         let weights = self.constant("int8", &[n, channels, 3, 3], 1.0);
         let (scale, y_scale) = (self.scale(), self.scale());
@@ -170,7 +170,7 @@ proptest! {
     }
 }
 
-/// If these networks had nothing for the passes, the comparison above would be idle.
+/// Without matches for the passes, the comparison above would test nothing.
 #[test]
 fn quantized_networks_have_something_for_the_passes() {
     let mut applied = BTreeMap::new();

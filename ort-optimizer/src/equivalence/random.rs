@@ -1,7 +1,7 @@
 //! Random small graphs, as text, with what the passes look for in them.
 //!
-//! Every float has a shape that broadcasts to [2, 3], so that any two can meet, and is no scalar. Nothing divides by
-//! a value that could be zero: the sign of a zero stays the sign of a zero.
+//! Every float has a shape that broadcasts to [2, 3], so that any two can be combined, and is no scalar. Nothing
+//! divides by a value that could be zero, so that signs of zeros do not spread.
 
 use std::fmt::Write as _;
 
@@ -109,7 +109,7 @@ const FORMS: &[&str] = &[
   e@ = Add-14 (k@, z@)",
 ];
 
-/// Inputs for a graph of [`graph`]; the overridable one is given or left out.
+/// Inputs for a graph of [`graph`]; the overridable one is optional.
 pub(crate) fn inputs(graph: &Graph, seed: u64) -> Vec<(String, Tensor)> {
     let mut state = seed;
     let mut next = move || {

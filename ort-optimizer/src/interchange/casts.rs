@@ -75,7 +75,7 @@ const KERNELS: &[&str] = &[
     "Unsqueeze",
 ];
 
-/// The same of com.microsoft.
+/// The same for com.microsoft.
 const CONTRIB_KERNELS: &[&str] = &[
     "ExpandDims",
     "GatherND",

@@ -1,4 +1,4 @@
-//! Functions of the standard written out by their bodies, where ONNX Runtime's CPU has no kernel of their own.
+//! Functions of the standard written out by their bodies, where ONNX Runtime's CPU provider has no kernel for them.
 //!
 //! Source: ONNX 1.23, bodies of functions; ONNX Runtime 1.32, its CPU kernels.
 
@@ -59,7 +59,7 @@ const LEFT: &[(&str, i32)] = &[
     ("SoftmaxCrossEntropyLoss", 1),
 ];
 
-/// More than the constants that a group has an element in are made for: the number is the file's.
+/// The most groups for which per-group constants are made, since the number comes from the file.
 const MOST_GROUPS: usize = 1 << 16;
 
 /// `x · sigmoid(α·x)`.
@@ -118,7 +118,7 @@ fn n_groups(found: &Match<'_>) -> i64 {
     n.and_then(|n| i64::try_from(n).ok()).unwrap_or(1)
 }
 
-/// A factor or a term for each group that leaves it as it is.
+/// A neutral factor or term for each group.
 fn each_group(found: &Match<'_>, value: f64) -> Result<Tensor, Refusal> {
     let n = usize::try_from(n_groups(found)).unwrap_or(1);
     let none = Refusal("its type is not known");
@@ -167,7 +167,7 @@ fn to_the_type_of_the_result(found: &Match<'_>) -> Attrs {
     Attrs::new().with("to", Attr::Int(to))
 }
 
-/// The functions in a graph that are left.
+/// The functions in a graph that were not lowered.
 pub(super) fn collect_left(graph: &Graph, left: &mut BTreeSet<String>) {
     for node in graph.node_ids().map(|id| graph.node(id)) {
         let lacks_kernel =

@@ -1,6 +1,5 @@
-//! A graph of nodes that ONNX Runtime's CPU has kernels for. What it does to a `.onnx` file when it reads it, it does
-//! not do to a `.ort` file, whose nodes it takes as they are: functions are written out, and what it cannot compute in
-//! float16 is computed in float.
+//! A graph of nodes that ONNX Runtime's CPU has kernels for. When it loads a `.onnx` file, it expands functions, and
+//! computes in float what it cannot compute in float16; a `.ort` file's nodes it takes unchanged.
 
 mod casts;
 mod functions;
@@ -13,9 +12,9 @@ use crate::driver::{OptimizeError, run};
 use crate::eval::Reference;
 use crate::options::{Level, Options};
 
-/// Writes out functions of the standard that ONNX Runtime's CPU has no kernels of their own for, and casts float16 to
-/// float where it has kernels for that only; `opset` is the version of ai.onnx that the model imports. Returns the
-/// operators that are left and that it refuses.
+/// Expands functions of the standard for which ONNX Runtime's CPU provider has no kernels, and casts float16 to float
+/// where it has only float kernels; `opset` is the version of ai.onnx that the model imports. Returns the remaining
+/// operators that it does not support.
 ///
 /// # Errors
 /// If nodes form a cycle.

@@ -1,17 +1,16 @@
-//! A block size for which nothing but likelihood speaks.
+//! A block size that is only likely.
 
 use std::fmt;
 
-/// The block size that was taken for the com.microsoft.nchwc nodes of a file that states none, where
-/// 8 and 16 are both consistent with every node and the filters do not tell beyond doubt. If it is the
-/// wrong one, so are all results.
+/// The block size that was assumed for the com.microsoft.nchwc nodes of a file that states none, where both 8 and 16
+/// are consistent with every node and the filters leave doubt. If it is wrong, so are all results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssumedBlockSize {
     /// How many channels a block has.
     pub block_size: usize,
-    /// The nodes that would be others in blocks of the other size.
+    /// The nodes that would compute something else with the other size.
     pub nodes: Vec<String>,
-    /// How many votes the filters have.
+    /// How many votes the filters gave.
     pub n_votes: usize,
     /// How many of them are for 16.
     pub n_for_16: usize,
@@ -22,7 +21,7 @@ impl fmt::Display for AssumedBlockSize {
         let Self { block_size, nodes, n_votes, n_for_16 } = self;
         write!(
             f,
-            "the block size of the com.microsoft.nchwc nodes is taken for {block_size}: the file \
+            "the block size of the com.microsoft.nchwc nodes is assumed to be {block_size}: the file \
              does not state it, and nothing in it decides between 8 and 16 ({}; {n_for_16} of \
              {n_votes} votes of their filters are for 16); if results are wrong, state it as \
              `session.nchwc_block_size`",

@@ -1,4 +1,4 @@
-//! Which values in blocks have the same channels.
+//! Which values in NCHWc have the same channels.
 
 /// Classes of values that have the same channels: disjoint sets that can be joined.
 #[derive(Clone, Debug, Default)]
@@ -12,20 +12,20 @@ pub(super) struct Classes {
 pub(super) struct Known {
     /// How many there are with the padding.
     pub(super) padded: Option<usize>,
-    /// How many a node says are no padding; the most that any says.
+    /// The most channels without padding that any node states.
     pub(super) named: Option<usize>,
 }
 
-/// Channels that are said to be of two numbers.
+/// Two different numbers of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Conflict;
 
 impl Conflict {
-    pub(super) const WHAT: &'static str = "its channels are of two numbers";
+    pub(super) const WHAT: &'static str = "it implies two different numbers of channels";
 }
 
 impl Classes {
-    /// A class of its own.
+    /// A new class.
     pub(super) fn add(&mut self, known: Known) -> usize {
         self.parents.push(self.parents.len());
         self.known.push(known);
@@ -44,12 +44,12 @@ impl Classes {
         self.known[self.root(class)]
     }
 
-    /// Makes two classes one.
+    /// Merges two classes.
     pub(super) fn join(&mut self, a: usize, b: usize) -> Result<(), Conflict> {
         let (a, b) = (self.root(a), self.root(b));
         self.learn(a, self.known[b])?;
         self.learn(b, self.known[a])?;
-        // Values are met in order, so paths to the oldest stay short.
+        // Values are visited in order, so paths to the oldest stay short.
         self.parents[a.max(b)] = a.min(b);
         Ok(())
     }
@@ -72,8 +72,8 @@ impl Known {
         Self { padded: Some(n), named: None }
     }
 
-    /// How many channels there are with the padding, in blocks of this size.
-    pub(super) fn in_blocks(self, block: usize) -> Option<usize> {
+    /// How many channels there are with the padding, for blocks of this size.
+    pub(super) fn padded_to(self, block: usize) -> Option<usize> {
         self.padded.or_else(|| self.named?.checked_next_multiple_of(block))
     }
 }

@@ -1,10 +1,9 @@
 //! Which block size a file was written with.
 //!
-//! Each node says something that holds for the right block size B: channels are padded to the next
-//! multiple of B, an input with fewer channels than B stays in NCHW, filters of padding are zero
-//! where B puts them, a Reshape spells B out. A block size that contradicts one node is out; if one
-//! remains, it is proved. Only if both remain do the filters [vote](super::votes), and only if there are too
-//! few votes is it assumed.
+//! Each node implies something about the right block size B: channels are padded to the next
+//! multiple of B, an input with fewer channels than B stays in NCHW, padding filters are zero at places that depend
+//! on B, a Reshape contains B. A block size that contradicts a node is excluded; if one remains, it is certain. Only
+//! if both remain do the filters [vote](super::votes), and only if there are too few votes is it assumed.
 
 use std::collections::HashSet;
 
@@ -16,19 +15,19 @@ use super::survey::{Filter, FilterKind, Step, Survey, reordered_channels};
 use super::{DOMAIN, votes};
 use crate::options::Options;
 
-/// The block sizes that there are: ONNX Runtime has 16 with AVX-512 (and RISC-V's vectors), else 8.
+/// The possible block sizes: ONNX Runtime has 16 with AVX-512 (and RISC-V's vectors), else 8.
 const BLOCK_SIZES: [usize; 2] = [8, 16];
 
-/// Something that a node says about the block size.
+/// Evidence of a node about the block size.
 #[derive(Clone, Copy, Debug)]
 enum Clue<'g> {
     /// It is this.
     Stated(usize),
     /// It divides this number of channels.
     Divides(usize),
-    /// So many channels become so many with the padding.
+    /// This many channels, and this many with the padding.
     Pads(usize, usize),
-    /// It is more than this, or the input would be in blocks.
+    /// It is more than this, or the input would be in NCHWc.
     More(usize),
     /// It is not more than this, or the input would be in NCHW.
     NotMore(usize),
@@ -37,17 +36,19 @@ enum Clue<'g> {
 }
 
 impl Clue<'_> {
-    /// What would be different, were `block` the block size.
+    /// What contradicts `block`, if anything.
     fn contradicts(&self, block: usize) -> Option<&'static str> {
         let (holds, what) = match *self {
-            Clue::Stated(stated) => (stated == block, "it states another"),
-            Clue::Divides(n) => (n.is_multiple_of(block), "its channels are no multiple of that"),
+            Clue::Stated(stated) => (stated == block, "it states another size"),
+            Clue::Divides(n) => {
+                (n.is_multiple_of(block), "its channels are not a multiple of that")
+            }
             Clue::Pads(n, padded) => (
                 n.checked_next_multiple_of(block) == Some(padded),
                 "its channels would be padded to another number",
             ),
-            Clue::More(n) => (n < block, "so many channels would be in blocks"),
-            Clue::NotMore(n) => (n >= block, "so few channels stay in NCHW"),
+            Clue::More(n) => (n < block, "that many channels would be in NCHWc"),
+            Clue::NotMore(n) => (n >= block, "that few channels stay in NCHW"),
             Clue::ZeroFrom(first, filter) => (
                 is_zero_from(first, filter, block),
                 "its filters would not be zero where channels are padding",
@@ -57,9 +58,9 @@ impl Clue<'_> {
     }
 }
 
-/// The block size of a file: the one that is stated, the only one that contradicts no node, or the
-/// one that the filters vote for. It cannot matter if no filter depends on it. Where nothing decides,
-/// it is assumed: the likelier one by the filters, or that of this machine.
+/// The block size of a file: the stated one, the only one that contradicts no node, or the one that the filters vote
+/// for. If no filter depends on it, it does not matter. Otherwise it is assumed: the likelier one by the filters, or
+/// that of this machine.
 ///
 /// # Errors
 /// If none fits.
@@ -134,7 +135,7 @@ fn by_votes(
     Ok((block_size, Some(assumed).filter(|assumed| !assumed.nodes.is_empty())))
 }
 
-/// What the nodes of a graph say.
+/// The evidence of a graph's nodes.
 fn clues<'s>(survey: &'s Survey<'_>) -> Vec<(&'s Node, Clue<'s>)> {
     let mut clues = Vec::new();
     for &(id, step) in &survey.steps {
@@ -185,7 +186,7 @@ fn conv_clues<'s>(survey: &'s Survey<'_>, node: &'s Node, filter: Filter<'s>) ->
     let [o, i, ..] = filter.shape();
     let mut clues = vec![Clue::Divides(o)];
     match filter.kind {
-        FilterKind::Planes => clues.push(Clue::More(i)),
+        FilterKind::Nchw => clues.push(Clue::More(i)),
         FilterKind::Depthwise => {}
         FilterKind::Grouped => {
             clues.extend([Clue::Divides(i), Clue::Divides(o / filter.group.max(1))]);
@@ -202,15 +203,15 @@ fn conv_clues<'s>(survey: &'s Survey<'_>, node: &'s Node, filter: Filter<'s>) ->
     }
     let y = node.outputs.first().copied().flatten();
     let named = y.and_then(|y| survey.known(y).named).filter(|&named| named < o);
-    // Scales of channels, which a depthwise convolution may stand for, are padded with ones.
+    // Channel scales, as which a depthwise convolution may serve, are padded with ones.
     if let Some(named) = named.filter(|_| filter.kind != FilterKind::Depthwise) {
         clues.push(Clue::ZeroFrom(named, filter));
     }
     clues
 }
 
-/// Whether all filters from `first` on are zero, in blocks of this size. The outputs are the
-/// innermost of both forms, and their blocks the outermost.
+/// Whether all filters from `first` on are zero, for blocks of this size. Output channels within a block are the
+/// innermost axis of both forms, and blocks the outermost.
 fn is_zero_from(first: usize, filter: Filter<'_>, block: usize) -> bool {
     let n_filters = filter.shape()[0];
     let Ok(weights) = filter.weights.as_slice::<f32>() else { return false };

@@ -1,4 +1,4 @@
-//! Operators that treat every element alike, wherever it lies.
+//! Operators that treat every element alike, whatever its position.
 
 use ort_graph::Node;
 

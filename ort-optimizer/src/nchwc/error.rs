@@ -1,25 +1,25 @@
-//! Why a graph with data in blocks cannot be lowered.
+//! Why a graph with data in NCHWc cannot be lowered.
 
 use ort_graph::{CycleError, OpError, PatchError};
 use ort_tensor::TensorError;
 
-/// A graph whose com.microsoft.nchwc nodes cannot be understood.
+/// A graph whose com.microsoft.nchwc nodes cannot be lowered.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NchwcError {
-    /// Every block size that there is contradicts some node.
+    /// Every possible block size contradicts some node.
     #[error("no block size fits the com.microsoft.nchwc nodes: {}", listed(contradictions))]
     Contradiction {
         /// The first contradiction of each block size.
         contradictions: Vec<Contradiction>,
     },
-    /// The block size that was stated is none.
+    /// The stated block size is invalid.
     #[error("the block size is 8 or 16, not {found}")]
     BlockSize {
         /// What was stated.
         found: usize,
     },
-    /// A node that no file in this form can have.
+    /// An invalid node.
     #[error("node `{node}` ({op_type}): {what}")]
     Node {
         /// The node's name, or its operator if it has none.
@@ -29,7 +29,7 @@ pub enum NchwcError {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// A filter that is not what its node says.
+    /// A filter that does not fit its node.
     #[error(transparent)]
     Filter(#[from] OpError),
     /// The plain graph is not valid.
@@ -42,13 +42,13 @@ pub enum NchwcError {
 
 /// A node that contradicts a block size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{block_size} not, because of node `{node}`: {what}")]
+#[error("not {block_size}, because of node `{node}`: {what}")]
 pub struct Contradiction {
     /// The block size.
     pub block_size: usize,
     /// The node's name, or its operator if it has none.
     pub node: String,
-    /// What would not be as it is.
+    /// The contradiction.
     pub what: &'static str,
 }
 

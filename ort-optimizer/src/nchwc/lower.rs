@@ -1,4 +1,4 @@
-//! The same graph of plain operators.
+//! Lowers a graph to plain operators.
 
 mod raw;
 
@@ -12,12 +12,11 @@ use super::error::NchwcError;
 use super::padding::Kept;
 use super::survey::{Filter, FilterKind, Step, Survey, at, is_channels_last, is_of_channels};
 
-/// Puts plain nodes in the place of all that read or make data in blocks of this size; subgraphs
-/// are not looked at. The nodes follow the version that the model imports, unless Pad, Slice and
-/// Resize had another form then.
+/// Replaces all nodes that read or compute NCHWc with this block size by plain ones, except in subgraphs. The new
+/// nodes follow the version that the model imports, unless Pad, Slice and Resize had another form then.
 ///
 /// # Errors
-/// If channels go beyond what there is.
+/// If a range of channels exceeds the channels of its input.
 pub(super) fn lower(
     graph: &mut Graph,
     registry: &Registry,
@@ -47,13 +46,13 @@ struct Lowering<'s> {
     kept: Kept<'s>,
     block: usize,
     patch: Patch,
-    /// What has become of values.
+    /// The plain form of values.
     plain: HashMap<ValueId, ValueId>,
     /// Filters in plain order, padding included.
     filters: HashMap<ValueId, Tensor>,
-    /// Filters and biases without padding, by what they were and how much is left of them.
+    /// Filters and biases without padding, by the original and the kept sizes.
     cropped: HashMap<(ValueId, usize, usize), ValueId>,
-    /// How many values the graph has: those of the patch come after.
+    /// How many values the graph has: ids of the patch follow.
     n_values: usize,
     /// Values that take over the names of outputs.
     returned: HashSet<ValueId>,
@@ -160,7 +159,7 @@ impl<'s> Lowering<'s> {
         self.put(NewNode { attrs: plain_attrs(node), ..new }, y)
     }
 
-    /// A value in NCHW; or one number for each of the channels that `y` keeps.
+    /// A value in NCHW, or one number for each channel that `y` keeps.
     fn operand(&mut self, id: ValueId, y: ValueId) -> Result<ValueId, NchwcError> {
         let constant = self.survey.graph.constant(id);
         let Some(constant) = constant.filter(|constant| is_of_channels(constant)) else {
@@ -210,7 +209,7 @@ impl<'s> Lowering<'s> {
             _ => vec![1.0; 4],
         };
         let scales = Tensor::from_slice(&[scales.len()], &scales)?;
-        // No region, but before version 13 the input had to be there.
+        // No region, but before version 13 the input was required.
         let roi = Tensor::zeros(DType::F32, &[0])?;
         let operands = [self.patch.constant("roi", roi)?, self.patch.constant("scales", scales)?];
         inputs.extend(operands.map(Some));
@@ -266,7 +265,7 @@ impl<'s> Lowering<'s> {
         if is_channels_last(node) {
             value = self.patch.output_of(transpose(node, value, [0, 2, 3, 1]))?;
         }
-        // Only a value of the patch can take over the name of an output, and of no more than one.
+        // Only a value of the patch can take over the name of an output, and only one.
         let is_returned = self.survey.graph.outputs().contains(&y);
         if is_returned && (value.index() < self.n_values || !self.returned.insert(value)) {
             let new = new_node(node, "", "Identity", 13, vec![Some(value)]);
@@ -277,14 +276,14 @@ impl<'s> Lowering<'s> {
         Ok(())
     }
 
-    /// Adds a node that makes what `y` was, in NCHW.
+    /// Adds a node that computes `y` in NCHW.
     fn put(&mut self, new: NewNode, y: ValueId) -> Result<(), NchwcError> {
         let value = self.value(y)?;
         self.patch.node(NewNode { outputs: vec![Some(value)], ..new });
         Ok(())
     }
 
-    /// A new value for what `y` was, in NCHW.
+    /// A new value for `y` in NCHW.
     fn value(&mut self, y: ValueId) -> Result<ValueId, NchwcError> {
         let graph = self.survey.graph;
         let fact = match (graph.fact(y).dims(), self.kept.of_value(y)) {
@@ -313,7 +312,7 @@ impl<'s> Lowering<'s> {
 
     /// The first values of a bias.
     fn bias(&mut self, node: &Node, id: ValueId, n: usize) -> Result<ValueId, NchwcError> {
-        let wrong = || at(node, "its bias is not one constant number a channel");
+        let wrong = || at(node, "its bias is not one constant number per channel");
         let bias = self.survey.graph.constant(id).ok_or_else(wrong)?;
         if bias.shape() == [n] {
             return Ok(id);
@@ -348,7 +347,7 @@ fn cropped(filters: &Tensor, o: usize, i: usize) -> Result<Tensor, NchwcError> {
     Ok(Tensor::from_slice(&[o, i, kh, kw], &kept)?)
 }
 
-/// The attributes that the plain operator has, too.
+/// The attributes that the plain operator has as well.
 fn plain_attrs(node: &Node) -> Attrs {
     let kept = node.attrs.iter().filter(|(name, _)| *name != "block_size");
     kept.map(|(name, attr)| (name.to_owned(), attr.clone())).collect()

@@ -1,21 +1,20 @@
-//! NchwcLowering: from data in NCHWc to plain data, so that a file runs anywhere.
+//! NchwcLowering: from NCHWc to NCHW, so that a file runs anywhere.
 //!
 //! ONNX Runtime's layout pass writes com.microsoft.nchwc nodes into a file, with filters and biases
-//! padded and reordered for blocks of B channels. B is 8 or 16, as the machine that wrote the file
-//! had it, and the file does not state it. So, at every level and before every other pass:
+//! padded and reordered for blocks of B channels. B is 8 or 16, depending on the machine that wrote the file, and the
+//! file does not state it. So, at every level and before every other pass:
 //!
 //! ```text
-//! survey   which values are in blocks, which of them have the same channels, what reads them
-//! clues    what each B says about every node; a B that contradicts any is out
-//! votes    where both fit: which B makes the numbers of one filter resemble each other
+//! survey   which values are in NCHWc, which of them have the same channels, what reads them
+//! clues    evidence of every node; a B that contradicts any is excluded
+//! votes    where both fit: which B makes the weights of one filter resemble each other
 //! assumed  where too few vote: the likelier B, or that of this machine, and a warning
-//! lower    the same graph of plain operators, filters in plain order, without the padding
+//! lower    the same graph of plain operators, filters in OIHW, without the padding
 //! ```
 //!
-//! Padding is what no reader weighs: a channel behind the last that a ReorderOutput names or a
-//! filter has a weight for that is not zero. It is dropped from every value that it reaches. (A
-//! channel of infinities or NaN that has no weight but zero, and less than a block of channels
-//! behind it, is padding in this sense, too.)
+//! Padding is what no reader uses: channels after the last that a ReorderOutput names or a filter has a non-zero
+//! weight for. It is dropped from every value that it reaches. (A channel of infinities or NaN with zero weights
+//! only, in the last block, is padding in this sense, too.)
 //!
 //! Source: ONNX Runtime 1.32, `NchwcTransformer`.
 
@@ -43,22 +42,22 @@ use self::survey::Survey;
 use crate::options::{Exactness, Level, Options};
 use crate::report::PassReport;
 
-/// The domain of the operators in blocks.
+/// The domain of the operators in NCHWc.
 pub(crate) const DOMAIN: &str = "com.microsoft.nchwc";
 
-/// What a report says of this pass: its name, level and exactness.
+/// The entry of this pass in reports: its name, level and exactness.
 pub(crate) const LISTED: (&str, Level, Exactness) =
     ("NchwcLowering", Level::Disable, Exactness::Rounding);
 
 /// What was lowered.
 pub(crate) struct Lowered {
     pub(crate) pass: PassReport,
-    /// What had to be assumed for it.
+    /// What had to be assumed.
     pub(crate) assumed: Option<AssumedBlockSize>,
 }
 
-/// Lowers a graph and its subgraphs, whose block size is stated, found out or assumed. `None` if there
-/// is nothing in blocks.
+/// Lowers a graph and its subgraphs, whose block size is stated, inferred or assumed. `None` if there is nothing in
+/// NCHWc.
 ///
 /// # Errors
 /// If no block size fits, or a node is not one of a known form.
@@ -83,7 +82,7 @@ pub(crate) fn lower(
     Ok(Some(Lowered { pass, assumed }))
 }
 
-/// How many nodes of the domain there are, in subgraphs, too.
+/// How many nodes of the domain there are, including subgraphs.
 fn n_nodes(graph: &Graph) -> usize {
     let nodes = graph.node_ids().map(|id| graph.node(id));
     nodes

@@ -1,4 +1,4 @@
-//! Which channels are padding: those that nobody weighs.
+//! Which channels are padding: those without a non-zero weight.
 
 use std::collections::HashMap;
 
@@ -14,16 +14,15 @@ pub(super) struct Kept<'s> {
     channels: HashMap<usize, usize>,
 }
 
-/// An input whose channels are not known before a run has a multiple of this many: ReorderInput
-/// takes no other.
+/// An input with unknown channels has a multiple of this many: ReorderInput requires it.
 const GRANULARITY: usize = 4;
 
 impl<'s> Kept<'s> {
-    /// As many as are named or have a weight anywhere; but less than a block is padding. `filters`
+    /// As many as are named or have a weight anywhere; padding is less than a block. `filters`
     /// are those of every convolution, in plain order.
     ///
     /// # Errors
-    /// If a node wants more channels than there are.
+    /// If a node needs more channels than there are.
     pub(super) fn of(
         survey: &'s Survey<'s>,
         filters: &HashMap<ValueId, Tensor>,
@@ -35,7 +34,7 @@ impl<'s> Kept<'s> {
             let node = survey.graph.node(id);
             let values = node.inputs.iter().chain(&node.outputs).flatten();
             for (value, class) in values.filter_map(|&id| Some((id, class(survey, id)?))) {
-                let padded = survey.known(value).in_blocks(block);
+                let padded = survey.known(value).padded_to(block);
                 let padded = padded.ok_or_else(|| at(node, "its channels are not known"))?;
                 let needed = needed.get(&class).copied().unwrap_or(1);
                 let least = padded.saturating_sub(block - 1);
@@ -48,7 +47,7 @@ impl<'s> Kept<'s> {
         Ok(Self { survey, channels })
     }
 
-    /// How many channels a value in blocks keeps.
+    /// How many channels a value in NCHWc keeps.
     pub(super) fn of_value(&self, id: ValueId) -> Option<usize> {
         self.channels.get(&class(self.survey, id)?).copied()
     }
@@ -58,7 +57,7 @@ fn class(survey: &Survey<'_>, id: ValueId) -> Option<usize> {
     survey.values.get(&id).map(|value| survey.classes.root(value.class))
 }
 
-/// How many channels of each class somebody wants.
+/// How many channels of each class are needed.
 fn needed(
     survey: &Survey<'_>,
     filters: &HashMap<ValueId, Tensor>,

@@ -1,4 +1,4 @@
-//! What of a graph is in blocks.
+//! Which values of a graph are in NCHWc.
 
 use std::collections::HashMap;
 
@@ -11,26 +11,26 @@ use super::error::NchwcError;
 use super::view::View;
 use super::{DOMAIN, is_elementwise};
 
-/// The values in blocks of one graph, and the nodes that make or read them.
+/// The values in NCHWc of one graph, and the nodes that compute or read them.
 #[derive(Debug)]
 pub(super) struct Survey<'g> {
     pub(super) graph: &'g Graph,
     /// In topological order.
     pub(super) steps: Vec<(NodeId, Step<'g>)>,
-    pub(super) values: HashMap<ValueId, InBlocks>,
+    pub(super) values: HashMap<ValueId, NchwcValue>,
     pub(super) classes: Classes,
 }
 
-/// A value in blocks.
+/// A value in NCHWc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct InBlocks {
+pub(super) struct NchwcValue {
     /// Which of [`Classes`] has its channels.
     pub(super) class: usize,
-    /// Whether its shape is `[N, C/B, H, W, B]`, for the sake of broadcasting.
+    /// Whether its shape is `[N, C/B, H, W, B]`, for broadcasting.
     pub(super) is_split: bool,
 }
 
-/// What a node does with values in blocks.
+/// What a node does with values in NCHWc.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step<'g> {
     /// A convolution.
@@ -47,7 +47,7 @@ pub(super) enum Step<'g> {
     Split(usize),
     /// Reshape back to `[N, C, H, W]`.
     Merge,
-    /// Reshape to something else: what counts is where elements lie in memory.
+    /// Reshape to something else, which depends on the memory order.
     Raw,
     /// ReorderInput of so many channels, if that is known before a run.
     ReorderInput { channels: Option<usize> },
@@ -64,27 +64,27 @@ pub(super) struct Filter<'g> {
     pub(super) weights: &'g Tensor,
 }
 
-/// What filters see.
+/// What filters read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FilterKind {
     /// An input in NCHW.
-    Planes,
-    /// An input in blocks, one channel each.
+    Nchw,
+    /// An input in NCHWc, one channel each.
     Depthwise,
-    /// An input in blocks, the channels of their group.
+    /// An input in NCHWc, the channels of their group.
     Grouped,
-    /// An input in blocks, all channels.
+    /// An input in NCHWc, all channels.
     Dense,
 }
 
 impl Filter<'_> {
-    /// The filters in plain order, padding included.
+    /// The filters in OIHW order, padding included.
     ///
     /// # Errors
-    /// If they do not fit into blocks of this size.
+    /// If they do not fit blocks of this size.
     pub(super) fn plain(&self, block: usize) -> Result<Tensor, NchwcError> {
         let form = match self.kind {
-            FilterKind::Planes | FilterKind::Depthwise => FilterForm::Outputs,
+            FilterKind::Nchw | FilterKind::Depthwise => FilterForm::Outputs,
             FilterKind::Grouped | FilterKind::Dense => FilterForm::InputsAndOutputs,
         };
         Ok(unblocked_filter(self.weights.view(), form, block)?)
@@ -96,12 +96,12 @@ impl Filter<'_> {
     }
 }
 
-/// What is wrong with a node; its name is added where it is known.
+/// What is wrong with a node; the caller adds its name.
 type Wrong = &'static str;
 
 impl<'g> Survey<'g> {
     /// # Errors
-    /// If data in blocks goes where nobody can read it, or channels do not fit.
+    /// If a reader does not support NCHWc, or channels do not fit.
     pub(super) fn of(graph: &'g Graph) -> Result<Self, NchwcError> {
         let (steps, values, classes) = (Vec::new(), HashMap::new(), Classes::default());
         let mut survey = Self { graph, steps, values, classes };
@@ -115,7 +115,7 @@ impl<'g> Survey<'g> {
             let node = graph.node(*id);
             let returned = node.outputs.iter().flatten().filter(|id| graph.outputs().contains(id));
             if returned.into_iter().any(|id| survey.values.contains_key(id)) {
-                return Err(at(node, "the graph returns its result, which is in blocks"));
+                return Err(at(node, "the graph returns its result, which is in NCHWc"));
             }
         }
         Ok(survey)
@@ -123,23 +123,23 @@ impl<'g> Survey<'g> {
 
     fn step(&mut self, node: &'g Node) -> Result<Option<Step<'g>>, Wrong> {
         if node.captured.iter().any(|id| self.values.contains_key(id)) {
-            return Err("a subgraph reads data in blocks");
+            return Err("a subgraph reads data in NCHWc");
         }
-        let is_ours = node.domain == DOMAIN;
-        let reads_blocks = node.inputs.iter().flatten().any(|id| self.values.contains_key(id));
+        let is_nchwc = node.domain == DOMAIN;
+        let reads_nchwc = node.inputs.iter().flatten().any(|id| self.values.contains_key(id));
         match node.op_type.as_str() {
-            "Conv" if is_ours => self.conv(node).map(Some),
-            "ReorderInput" if is_ours => self.reorder_input(node).map(Some),
-            "ReorderOutput" if is_ours => self.reorder_output(node).map(Some),
-            _ if is_ours => self.alike(node).map(Some),
-            _ if !reads_blocks => Ok(None),
+            "Conv" if is_nchwc => self.conv(node).map(Some),
+            "ReorderInput" if is_nchwc => self.reorder_input(node).map(Some),
+            "ReorderOutput" if is_nchwc => self.reorder_output(node).map(Some),
+            _ if is_nchwc => self.alike(node).map(Some),
+            _ if !reads_nchwc => Ok(None),
             "Concat" => self.concat(node).map(Some),
             "Split" => self.parts(node).map(Some),
             "Slice" => self.slice(node).map(Some),
             "Shape" => Ok(Some(Step::Shape)),
             "Reshape" => self.reshape(node).map(Some),
             _ if is_elementwise(node) => self.alike(node).map(Some),
-            _ => Err("it cannot read data in blocks"),
+            _ => Err("it cannot read data in NCHWc"),
         }
     }
 
@@ -157,7 +157,7 @@ impl<'g> Survey<'g> {
         };
         let y = self.classes.add(Known::padded(o));
         let kind = match self.values.get(&x).copied() {
-            None if group == 1 => FilterKind::Planes,
+            None if group == 1 => FilterKind::Nchw,
             Some(x) if group == 1 => {
                 self.learn(x, Known::padded(i))?;
                 FilterKind::Dense
@@ -170,29 +170,29 @@ impl<'g> Survey<'g> {
                 self.learn(x, Known::padded(i.saturating_mul(group)))?;
                 FilterKind::Grouped
             }
-            None => return Err("its groups are of an input in NCHW"),
+            None => return Err("it has groups of an input in NCHW"),
         };
         if let Some(&Some(sum)) = node.inputs.get(3) {
             let sum = self.values.get(&sum).ok_or("its summand is in NCHW")?.class;
             self.join(y, sum)?;
         }
-        self.put(node, InBlocks { class: y, is_split: false })?;
+        self.put(node, NchwcValue { class: y, is_split: false })?;
         Ok(Step::Conv(Filter { kind, group, weights }))
     }
 
     fn reorder_input(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
         let x = input(node, 0)?;
         if self.values.contains_key(&x) {
-            return Err("its input is in blocks already");
+            return Err("its input is in NCHWc already");
         }
         let channels = reordered_channels(self.graph, node);
         let class = self.classes.add(Known { padded: None, named: channels });
         let y = node.outputs.first().copied().flatten();
         let known = y.and_then(|y| self.graph.fact(y).dims()?.get(1)?.known());
         if let Some(padded) = known {
-            self.learn(InBlocks { class, is_split: false }, Known::padded(padded))?;
+            self.learn(NchwcValue { class, is_split: false }, Known::padded(padded))?;
         }
-        self.put(node, InBlocks { class, is_split: false })?;
+        self.put(node, NchwcValue { class, is_split: false })?;
         Ok(Step::ReorderInput { channels })
     }
 
@@ -210,7 +210,7 @@ impl<'g> Survey<'g> {
     /// A node whose inputs and output have the same channels; other inputs are single numbers, or
     /// one for each channel.
     fn alike(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
-        let mut common: Option<InBlocks> = None;
+        let mut common: Option<NchwcValue> = None;
         let mut has_numbers = false;
         for &id in node.inputs.iter().flatten() {
             match (self.values.get(&id).copied(), common) {
@@ -218,17 +218,17 @@ impl<'g> Survey<'g> {
                 (None, _) if self.graph.constant(id).is_some_and(is_of_channels) => {
                     has_numbers = true;
                 }
-                (None, _) => return Err("some of its inputs are in blocks and some are not"),
+                (None, _) => return Err("some of its inputs are in NCHWc and some are not"),
                 (Some(value), None) => common = Some(value),
                 (Some(value), Some(common)) if value.is_split == common.is_split => {
                     self.join(common.class, value.class)?;
                 }
-                _ => return Err("its inputs are in blocks of different shapes"),
+                _ => return Err("its inputs in NCHWc have different shapes"),
             }
         }
         let value = common.ok_or("its input is in NCHW")?;
         if has_numbers && !value.is_split {
-            return Err("some of its inputs are in blocks and some are not");
+            return Err("some of its inputs are in NCHWc and some are not");
         }
         self.put(node, value)?;
         Ok(Step::Alike)
@@ -236,17 +236,17 @@ impl<'g> Survey<'g> {
 
     fn concat(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
         if !matches!(node.attrs.get("axis"), Some(Attr::Int(1 | -3))) {
-            return Err("it does not concatenate channels");
+            return Err("it does not concatenate along channels");
         }
         let mut padded = Some(0_usize);
         for id in node.inputs.iter().flatten() {
             let value = self.values.get(id).filter(|value| !value.is_split);
-            let value = value.ok_or("some of its inputs are in blocks and some are not")?;
+            let value = value.ok_or("some of its inputs are in NCHWc and some are not")?;
             let own = self.classes.known(value.class).padded;
             padded = padded.zip(own).and_then(|(sum, own)| sum.checked_add(own));
         }
         let class = self.classes.add(Known { padded, named: None });
-        self.put(node, InBlocks { class, is_split: false })?;
+        self.put(node, NchwcValue { class, is_split: false })?;
         Ok(Step::Concat)
     }
 
@@ -258,28 +258,28 @@ impl<'g> Survey<'g> {
         };
         let has_steps = node.inputs.len() > 4 && ints(4).as_deref() != Some(&[1]);
         if has_steps || !matches!(axes.as_deref(), Some([1 | -3])) {
-            return Err("it does not part channels");
+            return Err("it does not split along channels");
         }
         self.parts(node)
     }
 
     fn parts(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
         let x = self.values.get(&input(node, 0)?).filter(|value| !value.is_split);
-        x.ok_or("some of its inputs are in blocks and some are not")?;
+        x.ok_or("some of its inputs are in NCHWc and some are not")?;
         if node.op_type == "Split" && !matches!(node.attrs.get("axis"), Some(Attr::Int(1 | -3))) {
-            return Err("it does not part channels");
+            return Err("it does not split along channels");
         }
         for &y in node.outputs.iter().flatten() {
             let padded = self.graph.fact(y).dims().and_then(|dims| dims.get(1)?.known());
             let class = self.classes.add(Known { padded, named: None });
-            self.values.insert(y, InBlocks { class, is_split: false });
+            self.values.insert(y, NchwcValue { class, is_split: false });
         }
         Ok(Step::Parts)
     }
 
     fn reshape(&mut self, node: &'g Node) -> Result<Step<'g>, Wrong> {
         let (id, shape) = (input(node, 0)?, input(node, 1)?);
-        let x = *self.values.get(&id).ok_or("its shape is in blocks")?;
+        let x = *self.values.get(&id).ok_or("its shape is in NCHWc")?;
         let takes_zero = matches!(node.attrs.get("allowzero"), Some(&Attr::Int(1)));
         let shape = self.graph.fact(shape).ints();
         let view = shape.and_then(|shape| View::of(&shape, takes_zero, self.graph.fact(id).dims()));
@@ -289,11 +289,11 @@ impl<'g> Survey<'g> {
             _ => return Ok(Step::Raw),
         };
         self.learn(x, known)?;
-        self.put(node, InBlocks { is_split: !x.is_split, ..x })?;
+        self.put(node, NchwcValue { is_split: !x.is_split, ..x })?;
         Ok(step)
     }
 
-    fn put(&mut self, node: &Node, value: InBlocks) -> Result<(), Wrong> {
+    fn put(&mut self, node: &Node, value: NchwcValue) -> Result<(), Wrong> {
         let y = node.outputs.first().copied().flatten().ok_or("it has no output")?;
         if node.outputs.iter().skip(1).any(Option::is_some) {
             return Err("it has more than one output");
@@ -302,7 +302,7 @@ impl<'g> Survey<'g> {
         Ok(())
     }
 
-    fn learn(&mut self, value: InBlocks, known: Known) -> Result<(), Wrong> {
+    fn learn(&mut self, value: NchwcValue, known: Known) -> Result<(), Wrong> {
         self.classes.learn(value.class, known).map_err(|Conflict| Conflict::WHAT)
     }
 
@@ -310,7 +310,7 @@ impl<'g> Survey<'g> {
         self.classes.join(a, b).map_err(|Conflict| Conflict::WHAT)
     }
 
-    /// What is known of the channels of a value in blocks.
+    /// The known facts about the channels of a value in NCHWc.
     pub(super) fn known(&self, id: ValueId) -> Known {
         self.values.get(&id).map(|value| self.classes.known(value.class)).unwrap_or_default()
     }
@@ -332,7 +332,7 @@ pub(super) fn is_channels_last(node: &Node) -> bool {
     matches!(node.attrs.get("channels_last"), Some(&Attr::Int(1)))
 }
 
-/// The error that `node` is not as it must be.
+/// The error that `node` is invalid.
 pub(super) fn at(node: &Node, what: Wrong) -> NchwcError {
     NchwcError::Node { node: node.label().to_owned(), op_type: node.op_type.clone(), what }
 }

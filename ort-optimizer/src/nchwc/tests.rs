@@ -1,4 +1,4 @@
-//! Plain graphs put into blocks must come out as they were, and what cannot be understood is said.
+//! Lowering inverts the conversion to NCHWc, and reports what it does not support.
 
 use expect_test::{Expect, expect};
 
@@ -23,7 +23,7 @@ impl Noise {
     }
 }
 
-/// What becomes of a graph, printed, or the error.
+/// The lowered graph, printed, or the error.
 fn lowered(text: &str, stated: Option<usize>) -> String {
     lowered_with(text, Options { nchwc_block_size: stated, ..Options::default() })
 }
@@ -196,22 +196,22 @@ fn contradictions_name_nodes_and_reasons() {
         lowered(&text.replace("CHANNELS", &channels.to_string()), None)
     };
     let cases = [
-        // Twelve channels in blocks are none of 16, and filters of ones are no padding.
+        // Twelve channels in NCHWc exclude 16, and filters of ones are not padding.
         conv("b = com.microsoft.nchwc:Conv-1 (a, w)", 15, "16,16,1,1"),
-        // An input of twelve in NCHW is none of 8.
+        // An input of twelve channels in NCHW excludes 8.
         conv("b = com.microsoft.nchwc:Conv-1 (x, w)", 24, "24,12,1,1"),
         conv("b = com.microsoft.nchwc:Conv-1 (x, w)", 20, "20,12,1,1"),
         conv("b = com.microsoft.nchwc:Conv-1 [block_size: 4] (a, w)", 16, "16,16,1,1"),
     ];
     expect![[r#"
-        no block size fits the com.microsoft.nchwc nodes: 8 not, because of node `Conv`: its filters would not be zero where channels are padding; 16 not, because of node `Conv`: so few channels stay in NCHW
-        no block size fits the com.microsoft.nchwc nodes: 8 not, because of node `Conv`: so many channels would be in blocks; 16 not, because of node `Conv`: its channels are no multiple of that
-        no block size fits the com.microsoft.nchwc nodes: 8 not, because of node `Conv`: its channels are no multiple of that; 16 not, because of node `Conv`: its channels are no multiple of that
-        no block size fits the com.microsoft.nchwc nodes: 8 not, because of node `Conv`: it states another; 16 not, because of node `Conv`: it states another"#]].assert_eq(&cases.join("\n"));
+        no block size fits the com.microsoft.nchwc nodes: not 8, because of node `Conv`: its filters would not be zero where channels are padding; not 16, because of node `Conv`: that few channels stay in NCHW
+        no block size fits the com.microsoft.nchwc nodes: not 8, because of node `Conv`: that many channels would be in NCHWc; not 16, because of node `Conv`: its channels are not a multiple of that
+        no block size fits the com.microsoft.nchwc nodes: not 8, because of node `Conv`: its channels are not a multiple of that; not 16, because of node `Conv`: its channels are not a multiple of that
+        no block size fits the com.microsoft.nchwc nodes: not 8, because of node `Conv`: it states another size; not 16, because of node `Conv`: it states another size"#]].assert_eq(&cases.join("\n"));
 }
 
 #[test]
-fn a_block_size_that_is_stated_must_fit() {
+fn a_stated_block_size_must_fit() {
     let text = "graph(x: float[1,3,2,2]) -> (y) {
       w = const float[24,3,1,1] fill 0.5
       a = com.microsoft.nchwc:Conv-1 (x, w)
@@ -219,12 +219,12 @@ fn a_block_size_that_is_stated_must_fit() {
     }";
     let found = [Some(16), Some(4)].map(|stated| lowered(text, stated));
     expect![[r#"
-        no block size fits the com.microsoft.nchwc nodes: 16 not, because of node `Conv`: its channels are no multiple of that
+        no block size fits the com.microsoft.nchwc nodes: not 16, because of node `Conv`: its channels are not a multiple of that
         the block size is 8 or 16, not 4"#]].assert_eq(&found.join("\n"));
 }
 
 #[test]
-fn blocks_that_nobody_can_read_are_refused() {
+fn nchwc_values_that_a_reader_does_not_support_are_rejected() {
     let graph = |nodes: &str| {
         let text = "graph(x: float[1,16,2,2], c: bool[]) -> (y) {
           k = const float[16,1,1] fill 1
@@ -250,16 +250,16 @@ fn blocks_that_nobody_can_read_are_refused() {
         ),
     ];
     expect![[r#"
-        node `Softmax` (Softmax): it cannot read data in blocks
-        node `Relu` (Relu): the graph returns its result, which is in blocks
-        node `Mul` (Mul): some of its inputs are in blocks and some are not
+        node `Softmax` (Softmax): it cannot read data in NCHWc
+        node `Relu` (Relu): the graph returns its result, which is in NCHWc
+        node `Mul` (Mul): some of its inputs are in NCHWc and some are not
         node `Concat` (Concat): it does not concatenate channels
-        node `MaxPool` (MaxPool): some of its inputs are in blocks and some are not
-        node `ReorderInput` (ReorderInput): its input is in blocks already
+        node `MaxPool` (MaxPool): some of its inputs are in NCHWc and some are not
+        node `ReorderInput` (ReorderInput): its input is in NCHWc already
         node `ReorderOutput` (ReorderOutput): its input is in NCHW
         node `Conv` (Conv): its filters are not constant
         node `Conv` (Conv): its summand is in NCHW
-        node `If` (If): a subgraph reads data in blocks"#]]
+        node `If` (If): a subgraph reads data in NCHWc"#]]
     .assert_eq(&cases.join("\n"));
 }
 

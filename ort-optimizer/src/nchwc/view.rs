@@ -1,14 +1,14 @@
-//! Which Reshapes give data in blocks another view and leave it where it is.
+//! Which Reshapes give NCHWc data another view without moving it.
 //!
-//! ONNX Runtime adds values in blocks as `[N, C/B, H, W, B]`, so that one number a channel can be
-//! broadcast. It writes the shapes `[0, -1, 0, 0, B]` and `[0, -1, 0, 0]`, or with the channels for the
-//! −1; dimensions that are known may stand for the zeros.
+//! ONNX Runtime adds values in NCHWc as `[N, C/B, H, W, B]`, so that one number per channel can be broadcast. It
+//! writes the shapes `[0, -1, 0, 0, B]` and `[0, -1, 0, 0]`, or with the channels instead of the −1; known dimensions
+//! may replace the zeros.
 
 use ort_graph::Dim;
 
 use super::classes::Known;
 
-/// A view of data in blocks.
+/// A view of data in NCHWc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum View {
     /// `[N, C/B, H, W, B]`, of this B.
@@ -18,8 +18,8 @@ pub(super) enum View {
 }
 
 impl View {
-    /// The view that a Reshape to `shape` gives data of another view, which has the dimensions `from`,
-    /// and what it says of the channels.
+    /// The view that a Reshape to `shape` gives data of another view with the dimensions `from`, and what it implies
+    /// about the channels.
     pub(super) fn of(
         shape: &[i64],
         takes_zero: bool,
@@ -28,7 +28,7 @@ impl View {
         let &[n, c, h, w, ref rest @ ..] = shape else { return None };
         let is_kept = |(axis, dim): (usize, i64)| match dim {
             0 => !takes_zero,
-            // There is no more than one, and what the others are decides it.
+            // There is at most one, and the others determine it.
             -1 => true,
             _ => from.and_then(|from| from.get(axis)?.known()) == usize::try_from(dim).ok(),
         };

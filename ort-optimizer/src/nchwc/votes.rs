@@ -1,8 +1,8 @@
-//! What filters tell of the order that they are in, if nothing else does.
+//! What filters reveal about their order, if nothing else does.
 //!
-//! The weights of one filter resemble each other more than those of different filters do: they
-//! have a scale, a balance of signs and a spread of their own. Sixteen filters of n weights each are
-//! 2n runs of 8 numbers in memory, lane by lane. In each lane, four sets of runs matter:
+//! The weights of one filter resemble each other more than those of different filters do: each has its own scale,
+//! balance of signs and spread. Sixteen filters of n weights each are 2n runs of 8 numbers in memory, lane by lane.
+//! In each lane, four sets of runs matter:
 //!
 //! ```text
 //!               first half of the runs      second half
@@ -10,32 +10,31 @@
 //!   odd runs             c                       d
 //! ```
 //!
-//! In blocks of 16, a and b are of one filter, c and d of another; in blocks of 8 it is a and c, b
-//! and d. So each lane is a vote, by which pairs are closer in what describes a set:
-//! `|a−b|² + |c−d|² < |a−c|² + |b−d|²`, which is `(a−d)·(c−b) < 0`, is one for 16. The two orders
-//! are mirror images, so numbers that know of no filters vote for the wrong one in half of the
-//! cases, and numbers that do in fewer. If n lanes vote independently, and no likelier wrong than
-//! right, at least the share f of them votes wrong with a probability of at most
-//! `2^(−n·(1 − H(f)))`, where H is the binary entropy (Chernoff).
+//! In blocks of 16, a and b are of one filter, c and d of another; in blocks of 8 it is a and c, b and d. So each
+//! lane is a vote, by which pairs have closer features: `|a−b|² + |c−d|² < |a−c|² + |b−d|²`, which is
+//! `(a−d)·(c−b) < 0`, is one for 16. The two orders are mirror images, so random numbers vote for the wrong one in
+//! half of the cases, and weights of filters in fewer. If n lanes vote independently, and wrong with a probability of
+//! at most ½, a share of f or more votes wrong with a probability of at most `2^(−n·(1 − H(f)))`, where H is the
+//! binary entropy (Chernoff).
 //!
-//! A verdict is certain if that bound is 2⁻³⁰ or less: one file in 10⁹. Of ten real models, with their filters
-//! in blocks of 16 and of 8, all voted right, the weakest (a single convolution of 512 filters) with
-//! 2⁻³³, the others with 2⁻¹⁰⁰ and less.
+//! A verdict is certain if that bound is 2⁻³⁰ or less: one file in 10⁹. Of ten real models, with their filters in
+//! blocks of 16 and of 8, all voted right, the weakest (a single convolution of 512 filters) with 2⁻³³, the others
+//! with 2⁻¹⁰⁰ and less.
 
 use ort_tensor::{Pace, Room, Tensor, TensorError};
 
-/// How improbable a wrong verdict must be to be certain: two to the minus this.
+/// A verdict is certain if it is wrong with a probability of two to the minus this, or less.
 pub(super) const CERTAIN: f64 = 30.0;
 
-/// The same for one to be likelier than that a file was made on a machine like this one, which is
-/// what most are. (Of 600 networks of noise, two had seven of eight votes for the wrong size.)
+/// The same for a verdict that is preferred to this machine's block size, which most files have. (Of 600 networks of
+/// noise, two had seven of eight votes for the wrong size.)
 pub(super) const LIKELY: f64 = 10.0;
 
-/// Once so many weights have voted, the others need not. (What counts is their number, not the votes:
-/// whoever stops when a verdict is near is wrong more often.)
+/// After this many weights, no more vote. (The limit does not depend on the votes: stopping when a verdict is near
+/// would be wrong more often.)
 const MAX_WEIGHTS: usize = 1 << 22;
 
-/// How many numbers describe a set.
+/// The number of features of a set.
 const N_FEATURES: usize = 3;
 
 /// Which block size the lanes of filters vote for.
@@ -47,8 +46,7 @@ pub(super) struct Votes {
 }
 
 impl Votes {
-    /// Adds the votes of a convolution's filters, `[O, …]` in NCHWc. Filters that are not a
-    /// multiple of 16 have none.
+    /// Adds the votes of a convolution's filters, `[O, …]` in NCHWc, unless O is not a multiple of 16.
     ///
     /// # Errors
     /// If they are not float32.
@@ -83,8 +81,7 @@ impl Votes {
         self.for_16
     }
 
-    /// The block size that has the votes, if a wrong verdict is as improbable as two to the minus
-    /// `n_bits`.
+    /// The block size with most votes, if it is wrong with a probability of at most two to the minus `n_bits`.
     pub(super) fn winner(self, n_bits: f64) -> Option<usize> {
         let n = self.n() as f64;
         let share = self.for_16 as f64 / n.max(1.0);
@@ -99,10 +96,10 @@ fn information(p: f64) -> f64 {
     if p > 0.0 { -p * p.log2() } else { 0.0 }
 }
 
-/// What describes the four sets of a lane, `[odd][second half]`.
+/// The features of the four sets of a lane, `[odd][second half]`.
 type Lane = [[[f64; N_FEATURES]; 2]; 2];
 
-/// The lanes of all filters, 16 filters after 16, that have anything but numbers in them left out.
+/// The lanes of all filters, 16 filters at a time, without those that are not finite.
 fn lanes(weights: &[f32], n_terms: usize) -> Result<Room<Lane>, TensorError> {
     let (mut sum, mut pace) = (0.0, Pace::new());
     for weights in weights.chunks(Pace::STEP) {
@@ -148,7 +145,7 @@ impl Sums {
 
     /// Scale, in proportion to that of all weights; balance of signs; spread.
     fn features(self, scale: f64) -> [f64; N_FEATURES] {
-        // Sets that are as good as zero are all alike.
+        // Sets of almost zeros are all equal.
         const LEAST: f64 = 1e-3;
         if self.n == 0.0 {
             return [f64::NAN; N_FEATURES];
@@ -166,8 +163,8 @@ impl Sums {
     }
 }
 
-/// Takes from each feature what all lanes have in common, which is the effect of the place in
-/// memory, and gives all features the same weight.
+/// Subtracts from each feature what all lanes have in common, the effect of the position in memory, and gives all
+/// features the same weight.
 fn standardize(lanes: &mut [Lane]) {
     let n = lanes.len() as f64;
     for feature in 0..N_FEATURES {
@@ -195,7 +192,7 @@ mod tests {
     use super::*;
     use crate::nchwc::tests::Noise;
 
-    /// Filters in blocks, of the same scale or each of its own.
+    /// Filters in NCHWc, of the same scale or each with its own.
     fn filters(block: usize, has_scales: bool) -> Tensor {
         let mut noise = Noise::new(7);
         let weights: Vec<f32> = (0..1024)
@@ -209,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_of_different_scales_tell_their_order_and_noise_does_not() {
+    fn filters_of_different_scales_reveal_their_order_and_noise_does_not() {
         for (block, has_scales, expected) in
             [(8, true, Some(8)), (16, true, Some(16)), (8, false, None), (16, false, None)]
         {

@@ -1,5 +1,5 @@
-//! The passes, a folder a family, a file a pass. `passes!` declares a family's files and puts what
-//! they define on its list.
+//! The passes: one folder per family, one file per pass. `passes!` declares a family's files and lists the passes
+//! that they define.
 
 use crate::pass::Pass;
 
@@ -23,8 +23,8 @@ mod transposes;
 
 pub(crate) use self::cleanup::InsertCastTransformer;
 
-/// Every family, in the order in which they run; within a level, that is. Attention is found before
-/// its products are fused with what stands around each of them.
+/// Every family, in the order in which they run; within a level, that is. Attention is found before its products are
+/// fused with their neighbours.
 const FAMILIES: &[&[Pass]] = &[
     cleanup::PASSES,
     shapes::PASSES,

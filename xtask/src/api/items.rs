@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use crate::scan::{code_of, words};
 
-/// Macros that make public items of lines that are none.
+/// Macros that make public items of lines that are not items themselves.
 const DECLARING: [&str; 3] = ["schema!", "enums!", "getters!"];
 
 /// What has been found so far.
@@ -28,7 +28,7 @@ struct Item<'a> {
     attributes: Vec<&'a str>,
     /// In one line.
     head: String,
-    /// What stands in its braces; empty without.
+    /// What is in its braces; empty without.
     body: &'a str,
 }
 
@@ -38,7 +38,7 @@ impl Items {
         self.within(module, &code_of(text));
     }
 
-    /// A line for each.
+    /// One line per item.
     pub(crate) fn finish(mut self) -> BTreeSet<String> {
         for (head, of) in self.traits {
             if self.types.contains(&of) {
@@ -136,7 +136,7 @@ fn declaration(head: &str) -> &str {
     if is_value && !is_function { head.split(" =").next().unwrap_or(head) } else { head }
 }
 
-/// What stands behind `<…>`.
+/// What follows `<…>`.
 fn after_generics(text: &str) -> &str {
     let mut depth = 0_usize;
     for (at, c) in text.char_indices() {
@@ -199,7 +199,7 @@ fn head_len(text: &str) -> usize {
     text.len()
 }
 
-/// Where the bracket closes in front of which `text` starts.
+/// The offset of the bracket that closes the one before `text`.
 fn closing(text: &str, open: char, close: char) -> usize {
     let mut depth = 1_usize;
     for (at, c) in text.char_indices() {
@@ -235,7 +235,7 @@ fn split_at_commas(body: &str) -> Vec<&str> {
     parts
 }
 
-/// Words with one blank between them, as if the formatter had broken no line.
+/// The words with one space between them, as if the formatter had not broken lines.
 fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.replace("( ", "(")

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::manifest::entries;
 use crate::repository::Repository;
 
-/// A row a crate, in order of their names.
+/// One row per crate, in order of their names.
 pub(crate) fn table(repository: &Repository) -> String {
     let mut table = String::from("| crate | what it is |\n|---|---|\n");
     let mut crates: Vec<_> = repository.crates().collect();

@@ -1,11 +1,11 @@
-//! What comes from outside: each dependency with its reason and the crates that take it, and each feature.
+//! External dependencies, each with its reason and the crates that use it, and features.
 
 use std::fmt::Write as _;
 
 use crate::manifest::{Needed, entries};
 use crate::repository::Repository;
 
-/// A row a dependency, with the comment that the root's manifest gives it.
+/// One row per dependency, with its comment in the root's manifest.
 pub(crate) fn table(repository: &Repository) -> String {
     let mut table = String::from(
         "| dependency | what it is for | crates | only their tests |\n|---|---|---|---|\n",
@@ -24,7 +24,7 @@ pub(crate) fn table(repository: &Repository) -> String {
     table
 }
 
-/// The crates whose manifests take this dependency so.
+/// The crates whose manifests list this dependency as `needed`.
 fn takers(repository: &Repository, dependency: &str, needed: Needed) -> String {
     let takes =
         |text| entries(text).any(|entry| entry.key == dependency && entry.needed() == Some(needed));
@@ -32,7 +32,7 @@ fn takers(repository: &Repository, dependency: &str, needed: Needed) -> String {
     names.map(|(name, _)| name).collect::<Vec<_>>().join(", ")
 }
 
-/// A row a feature of a crate, with the comment that the manifest gives it.
+/// One row per feature of a crate, with its comment in the manifest.
 pub(crate) fn features(repository: &Repository) -> String {
     let mut table =
         String::from("| crate | feature | by default | what it adds |\n|---|---|---|---|\n");
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dependency_is_a_row_with_its_reason_and_who_takes_it() {
+    fn a_dependency_is_a_row_with_its_reason_and_users() {
         let repository = Repository::of(&[
             (
                 "Cargo.toml",

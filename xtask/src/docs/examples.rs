@@ -1,4 +1,4 @@
-//! The list of the programs that teach, with what each says of itself.
+//! The list of the teaching programs, with the description of each.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::repository::Repository;
 
 const FOLDER: &str = "ort-examples/src/bin/";
 
-/// A row a program: its name, the first sentence of its documentation, and what it is called with.
+/// One row per program: its name, the first sentence of its documentation, and its arguments.
 pub(crate) fn table(repository: &Repository) -> String {
     let mut table = String::from("| program | what it shows | arguments |\n|---|---|---|\n");
     for file in repository.with_extension("rs") {

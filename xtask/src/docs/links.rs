@@ -1,6 +1,6 @@
-//! Links of rustdoc, which lead nowhere outside of it.
+//! Links of rustdoc, which do not work outside of it.
 
-/// The text with what links to items show, and not where they lead. Links to pages stay.
+/// The text with links to items replaced by what they show. Links to pages are kept.
 pub(crate) fn without_links(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;

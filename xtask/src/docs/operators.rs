@@ -1,4 +1,4 @@
-//! The table of operators, from the registry, beside what ONNX Runtime has kernels for.
+//! The table of operators, from the registry, compared with ONNX Runtime's kernels.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -39,7 +39,7 @@ const COLUMNS: &[(&str, &[DType])] = {
     ]
 };
 
-/// What one of the two has of an operator.
+/// The coverage of an operator by one of the two.
 #[derive(Default)]
 struct Coverage {
     versions: Vec<(i32, i32)>,
@@ -52,7 +52,7 @@ impl Coverage {
         self.types.extend(types);
     }
 
-    /// Whether at least one of these types is taken.
+    /// Whether at least one of these types is supported.
     fn takes(&self, types: &[DType]) -> bool {
         types.iter().any(|dtype| self.types.contains(dtype))
     }
@@ -68,7 +68,7 @@ impl Coverage {
 /// Ours and ONNX Runtime's, by domain and operator.
 type Rows<'a> = BTreeMap<(&'a str, &'a str), [Coverage; 2]>;
 
-/// A row an operator: the versions that we have and those of ONNX Runtime, and who takes what.
+/// One row per operator: our versions and those of ONNX Runtime, and the element types of each.
 pub(crate) fn table(_repository: &Repository) -> String {
     let defs = ort_ops::registry().defs();
     let rows = rows(&defs, ONNXRUNTIME);
@@ -91,8 +91,7 @@ pub(crate) fn table(_repository: &Repository) -> String {
     table
 }
 
-/// A row a domain: how many operators there are, and how many take each type, here and in ONNX
-/// Runtime.
+/// One row per domain: how many operators there are, and how many support each type, here and in ONNX Runtime.
 pub(crate) fn coverage(_repository: &Repository) -> String {
     let defs = ort_ops::registry().defs();
     let rows = rows(&defs, ONNXRUNTIME);
@@ -132,7 +131,7 @@ fn rows<'a>(defs: &[OpDef], onnxruntime: &'a str) -> Rows<'a> {
     rows
 }
 
-/// Who takes at least one of these types.
+/// Which of the two support at least one of these types.
 fn mark(row: &[Coverage; 2], types: &[DType]) -> &'static str {
     match (row[0].takes(types), row[1].takes(types)) {
         (true, true) => "●",

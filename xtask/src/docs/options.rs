@@ -1,4 +1,4 @@
-//! What a session can be told: by key, and by method.
+//! The settings of a session: by key, and by method.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use ort_session::{ConfigKey, Effect, config_keys};
 use crate::docs::links::without_links;
 use crate::repository::Repository;
 
-/// A row a key of ONNX Runtime's, or of ours, that a session takes.
+/// One row per key of ONNX Runtime's, or of ours, that a session accepts.
 pub(crate) fn keys(_repository: &Repository) -> String {
     let mut table = String::from(
         "| key | values | default | effect | what it does here, and how it differs | method | \
@@ -28,8 +28,8 @@ pub(crate) fn keys(_repository: &Repository) -> String {
 
 fn what(key: &ConfigKey) -> String {
     match key.refused() {
-        Some(("", reason)) => format!("Anything else is refused: {reason}."),
-        Some((value, reason)) => format!("{} `{value}` is refused: {reason}.", key.doc),
+        Some(("", reason)) => format!("Anything else is rejected: {reason}."),
+        Some((value, reason)) => format!("{} `{value}` is rejected: {reason}.", key.doc),
         None => key.doc.to_owned(),
     }
 }
@@ -38,7 +38,7 @@ fn code(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("`{text}`") }
 }
 
-/// A row a method of the builder that sets something, with what its documentation says first.
+/// One row per setter of the builder, with the first sentence of its documentation.
 pub(crate) fn methods(repository: &Repository) -> String {
     let mut table = String::from("| method | what it sets | keys |\n|---|---|---|\n");
     for method in setters(repository, "SessionBuilder") {
@@ -51,7 +51,7 @@ pub(crate) fn methods(repository: &Repository) -> String {
     table
 }
 
-/// The same of the options of a run.
+/// The same for the options of a run.
 pub(crate) fn run_methods(repository: &Repository) -> String {
     let mut table = String::from("| method | what it sets |\n|---|---|\n");
     for method in setters(repository, "RunOptions") {
@@ -61,7 +61,7 @@ pub(crate) fn run_methods(repository: &Repository) -> String {
     table
 }
 
-/// A method that takes something and returns it.
+/// A method that takes and returns `self`.
 #[derive(Debug, PartialEq, Eq)]
 struct Setter {
     name: String,
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setter_is_a_row_and_other_methods_are_none() {
+    fn only_setters_are_rows() {
         let text = "\nimpl SessionBuilder {\n    /// How far,\n    /// at most.\n    ///\n    /// More.\n    \
                     #[must_use]\n    pub fn level(mut self, level: Level) -> Self {\n        self\n    }\n\n    \
                     /// Both.\n    pub fn two(\n        self,\n        a: A,\n        b: B,\n    ) -> Self {\n    }\n\n    \
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setter_of_runs_is_a_row_and_no_constructor_is() {
+    fn setters_of_runs_are_rows_and_constructors_are_not() {
         let text = "\nimpl RunOptions {\n    /// None.\n    pub fn new() -> Self {\n    }\n\n    \
                     /// Its name.\n    #[must_use]\n    pub fn tag(mut self, tag: T) -> Self {\n    }\n}\n";
         let repository = Repository::of(&[("ort-session/src/run_options.rs", text)]);

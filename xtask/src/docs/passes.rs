@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::repository::Repository;
 
-/// A row a pass: its name, level and exactness.
+/// One row per pass: its name, level and exactness.
 pub(crate) fn table(_repository: &Repository) -> String {
     let mut table = String::from("| pass | level | exactness |\n|---|---|---|\n");
     for (name, level, exactness) in ort_optimizer::passes() {

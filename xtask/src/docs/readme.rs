@@ -1,9 +1,9 @@
-//! The page of a crate in a registry: what its `lib.rs` says of it.
+//! The page of a crate in a registry: the documentation of its `lib.rs`.
 
 use crate::docs::links::without_links;
 use crate::repository::Repository;
 
-/// The documentation of the crate `name`, as a page outside of rustdoc shows it. Nothing if it has none.
+/// The documentation of the crate `name`, as a page outside of rustdoc shows it. Empty if it has none.
 pub(crate) fn documentation(repository: &Repository, name: &str) -> String {
     let file = repository.file(&format!("{name}/src/lib.rs"));
     file.map_or_else(String::new, |file| page(&file.text))
@@ -14,7 +14,7 @@ fn page(source: &str) -> String {
     let lines: Vec<_> = lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
     let text = lines.join("\n");
     let mut page = String::from("\n");
-    // Text and code take turns.
+    // Text and code alternate.
     for (i, part) in text.split("```").enumerate() {
         page += &if i % 2 == 0 { prose(part) } else { code(part) };
     }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_the_documentation_without_what_only_rustdoc_knows() {
+    fn a_page_is_the_documentation_without_rustdoc_syntax() {
         let source = "//! Does [`a`](b::a).\n//!\n//! # Alone\n//!\n//! ```no_run\n//! # hidden\n//! f();\n//! ```\n\nmod x;\n";
         let repository = Repository::of(&[("ort-a/src/lib.rs", source)]);
         let expected = "\nDoes `a`.\n\n## Alone\n\n```rust\nf();\n```\n\n";

@@ -1,6 +1,6 @@
-//! ARCHITECTURE.md speaks of every crate, and its table of arrows is the truth.
+//! ARCHITECTURE.md describes every crate, and its table of dependencies agrees with the manifests.
 //!
-//! The table stands between `<!-- arrows -->` and `<!-- end -->`, a row a crate: its name, the
+//! The table is between `<!-- arrows -->` and `<!-- end -->`, one row per crate: its name, the
 //! crates it may use, and those that only its tests may use.
 
 use std::collections::BTreeMap;
@@ -13,14 +13,14 @@ use crate::repository::{File, Repository};
 const DOCUMENT: &str = "ARCHITECTURE.md";
 const INVARIANT: &str = "Invariant: ";
 
-/// Which of our crates one may use.
+/// The crates of the workspace that a crate may use.
 struct Arrows<'a> {
     line: usize,
     always: Vec<&'a str>,
     in_tests: Vec<&'a str>,
 }
 
-/// Reports crates without a paragraph, and dependencies without an arrow.
+/// Reports crates without a paragraph, and dependencies that the table does not allow.
 pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
     let Some(document) = repository.file(DOCUMENT) else {
         return vec![Problem::new(DOCUMENT, 1, "architecture", "the document is missing")];
@@ -36,13 +36,13 @@ pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
     problems
 }
 
-/// A crate has a section with its name for a heading: what it is, and what is never in it.
+/// A crate has a section with its name for a heading: what it is, and its invariant.
 fn undescribed(document: &File, name: &str) -> Option<Problem> {
     let is_heading = |line: &str| line.starts_with('#');
     let of_crate = |line: &&str| line.trim_start_matches('#').trim().trim_matches('`') == name;
     let mut lines = document.text.lines().enumerate();
     let Some((i, _)) = lines.find(|(_, line)| is_heading(line) && of_crate(line)) else {
-        let what = format!("no section is headed `{name}`");
+        let what = format!("no section has the heading `{name}`");
         return Some(Problem::new(DOCUMENT, 1, "architecture", what));
     };
     let section = lines.map(|(_, line)| line).take_while(|line| !is_heading(line));
@@ -85,9 +85,9 @@ fn arrows(repository: &Repository, table: &BTreeMap<&str, Arrows<'_>>) -> Vec<Pr
     let mut problems = Vec::new();
     for (name, manifest) in repository.crates() {
         match table.get(name) {
-            Some(arrows) => problems.extend(without_arrow(repository, manifest, arrows)),
+            Some(arrows) => problems.extend(not_allowed(repository, manifest, arrows)),
             None => {
-                let what = format!("`{name}` has no row in the table of arrows");
+                let what = format!("`{name}` has no row in the table of dependencies");
                 problems.push(Problem::new(DOCUMENT, 1, "arrows", what));
             }
         }
@@ -101,7 +101,7 @@ fn arrows(repository: &Repository, table: &BTreeMap<&str, Arrows<'_>>) -> Vec<Pr
     problems
 }
 
-fn without_arrow(repository: &Repository, manifest: &File, arrows: &Arrows<'_>) -> Vec<Problem> {
+fn not_allowed(repository: &Repository, manifest: &File, arrows: &Arrows<'_>) -> Vec<Problem> {
     let is_ours = |key: &str| repository.crates().any(|(name, _)| name == key);
     let is_forbidden = |entry: &Entry<'_>| match entry.needed() {
         _ if !is_ours(entry.key) || arrows.always.contains(&entry.key) => false,
@@ -110,7 +110,8 @@ fn without_arrow(repository: &Repository, manifest: &File, arrows: &Arrows<'_>) 
         None => false,
     };
     let problem = |entry: Entry<'_>| {
-        let what = format!("no arrow leads to `{}` ({DOCUMENT}:{})", entry.key, arrows.line);
+        let what =
+            format!("a dependency on `{}` is not allowed ({DOCUMENT}:{})", entry.key, arrows.line);
         Problem::new(&manifest.path, entry.line, "arrows", what)
     };
     entries(&manifest.text).filter(is_forbidden).map(problem).collect()
@@ -148,14 +149,16 @@ Invariant: never c.
     }
 
     #[test]
-    fn a_dependency_needs_an_arrow() {
+    fn a_dependency_must_be_allowed() {
         for section in ["dependencies", "dev-dependencies", "target.'cfg(unix)'.dependencies"] {
             let of_b = format!("[{section}]\nort-a.workspace = true\nrayon.workspace = true\n");
             assert_eq!(found(GOOD, &of_b), [""; 0]);
             let reversed = GOOD.replace("| `ort-a` |", "| |");
             assert_eq!(
                 found(&reversed, &of_b),
-                ["ort-b/Cargo.toml:2: arrows: no arrow leads to `ort-a` (ARCHITECTURE.md:18)"]
+                [
+                    "ort-b/Cargo.toml:2: arrows: a dependency on `ort-a` is not allowed (ARCHITECTURE.md:18)"
+                ]
             );
             let in_tests = GOOD.replace("| `ort-a` | |", "| | ort-a |");
             let n_problems = usize::from(section != "dev-dependencies");
@@ -166,7 +169,7 @@ Invariant: never c.
     #[test]
     fn a_crate_needs_a_row_a_paragraph_and_an_invariant() {
         for (from, to, problem) in [
-            ("## ort-b\n", "", ":1: architecture: no section is headed `ort-b`"),
+            ("## ort-b\n", "", ":1: architecture: no section has the heading `ort-b`"),
             (
                 "Does b.\n",
                 "",
@@ -180,7 +183,7 @@ Invariant: never c.
             (
                 "| ort-b | `ort-a` | |\n",
                 "",
-                ":1: arrows: `ort-b` has no row in the table of arrows",
+                ":1: arrows: `ort-b` has no row in the table of dependencies",
             ),
             ("| ort-b |", "| ort-b | ort-c |", ":18: arrows: 4 columns, expected three"),
             ("<!-- arrows -->", "", ":1: arrows: 0 tables `<!-- arrows -->`, expected one"),

@@ -1,4 +1,4 @@
-//! Links of documents lead to files that are there.
+//! Links of documents lead to existing files.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn dead(repository: &Repository, file: &File) -> Vec<Problem> {
     problems
 }
 
-/// Where the links of a line lead, if to a file.
+/// The targets of a line's links to files.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     let behind = line.split("](").skip(1);
     let targets = behind.filter_map(|rest| rest.split_once(')').map(|(target, _)| target));

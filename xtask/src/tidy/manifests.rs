@@ -1,5 +1,5 @@
-//! Dependencies earn their place, crates say what they are and what a registry asks of those that are published, and
-//! the licenses are there.
+//! Dependencies have a purpose and are used, manifests have a description and what a registry requires, and the
+//! licenses exist.
 
 use crate::api::is_published;
 use crate::manifest::{Entry, entries};
@@ -7,13 +7,13 @@ use crate::problem::Problem;
 use crate::repository::{File, Repository};
 use crate::scan::{code_of, words};
 
-/// What a crate that is published says in its manifest, besides a description.
+/// What a published crate's manifest requires in addition to a description.
 const PUBLISHED: [&str; 4] = ["repository", "readme", "keywords", "categories"];
 
 const LICENSES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Reports dependencies without a reason or a use, versions outside the root, empty descriptions, what a registry
-/// asks for, and missing licenses.
+/// Reports dependencies without a reason or a use, versions outside the root, empty descriptions, missing fields that
+/// a registry requires, and missing licenses.
 pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
     let missing = |name: &&str| repository.file(name).is_none();
     let mut problems: Vec<_> = LICENSES
@@ -23,7 +23,7 @@ pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
         .collect();
     if let Some(root) = repository.file("Cargo.toml") {
         problems.extend(unexplained(root));
-        problems.extend(untaken(repository, root));
+        problems.extend(unused_in_workspace(repository, root));
     }
     for (_, manifest) in repository.crates() {
         problems.extend(undescribed(manifest));
@@ -43,18 +43,18 @@ fn unexplained(root: &File) -> Vec<Problem> {
         is_dependency && !is_ours && entry.comment.is_none_or(str::is_empty)
     };
     let problem = |entry: Entry<'_>| {
-        let what = format!("`{}` has no comment that says what it is for", entry.key);
+        let what = format!("`{}` has no comment that gives its purpose", entry.key);
         Problem::new(&root.path, entry.line, "dependency", what)
     };
     entries(&root.text).filter(is_unexplained).map(problem).collect()
 }
 
-/// What the root lists is what some crate takes.
-fn untaken(repository: &Repository, root: &File) -> Vec<Problem> {
+/// Every dependency in the root is used by some crate.
+fn unused_in_workspace(repository: &Repository, root: &File) -> Vec<Problem> {
     let takes = |text: &str, key: &str| {
         entries(text).any(|entry| entry.key == key && entry.needed().is_some())
     };
-    let is_untaken = |entry: &Entry<'_>| {
+    let is_unused_anywhere = |entry: &Entry<'_>| {
         let is_dependency = entry.section == "workspace.dependencies";
         is_dependency && !repository.crates().any(|(_, manifest)| takes(&manifest.text, entry.key))
     };
@@ -63,13 +63,13 @@ fn untaken(repository: &Repository, root: &File) -> Vec<Problem> {
             &root.path,
             entry.line,
             "dependency",
-            format!("no crate takes `{}`", entry.key),
+            format!("no crate depends on `{}`", entry.key),
         )
     };
-    entries(&root.text).filter(is_untaken).map(problem).collect()
+    entries(&root.text).filter(is_unused_anywhere).map(problem).collect()
 }
 
-/// What a crate takes, its code or the code in its documentation names.
+/// Every dependency of a crate is named in its code or in the code of its documentation.
 fn unused(repository: &Repository, manifest: &File) -> Vec<Problem> {
     let folder = manifest.path.trim_end_matches("Cargo.toml");
     let sources = repository.with_extension("rs").filter(|file| file.path.starts_with(folder));
@@ -85,7 +85,7 @@ fn unused(repository: &Repository, manifest: &File) -> Vec<Problem> {
     let is_unused =
         |entry: &Entry<'_>| entry.needed().is_some() && !is_named(&entry.key.replace('-', "_"));
     let problem = |entry: Entry<'_>| {
-        let what = format!("`{}` is taken and not used", entry.key);
+        let what = format!("`{}` is not used", entry.key);
         Problem::new(&manifest.path, entry.line, "dependency", what)
     };
     entries(&manifest.text).filter(is_unused).map(problem).collect()
@@ -97,7 +97,7 @@ fn unpublishable(manifest: &File) -> Vec<Problem> {
     };
     let missing = PUBLISHED.iter().filter(|key| !says(key));
     let problem = |key| {
-        let what = format!("a registry asks for `{key}`; or `publish = false`");
+        let what = format!("a registry requires `{key}`; or set `publish = false`");
         Problem::new(&manifest.path, 1, "publish", what)
     };
     missing.map(problem).collect()
@@ -109,11 +109,11 @@ fn undescribed(manifest: &File) -> Option<Problem> {
     let line = found.map_or(1, |entry| entry.line);
     let is_described = found.is_some_and(|entry| entry.value.len() > r#""""#.len());
     (!is_described).then(|| {
-        Problem::new(&manifest.path, line, "description", "one line says what the crate is")
+        Problem::new(&manifest.path, line, "description", "the description must be one line")
     })
 }
 
-/// A version stands once, in the root.
+/// Versions are declared in the root.
 fn own_versions(manifest: &File) -> Vec<Problem> {
     let is_own = |entry: &Entry<'_>| entry.needed().is_some() && !entry.is_from_workspace();
     let problem = |entry: Entry<'_>| {
@@ -129,7 +129,7 @@ mod tests {
 
     const LICENSED: [(&str, &str); 2] = [("LICENSE-APACHE", ""), ("LICENSE-MIT", "")];
 
-    /// Beside a crate that takes and uses `x` and `ort-a`.
+    /// Next to a crate that uses `x` and `ort-a`.
     fn found(path: &str, text: &str) -> Vec<String> {
         let manifest = "[package]\ndescription = \"b\"\npublish = false\n[dependencies]\nx.workspace = true\n\
                         ort-a.workspace = true\n";
@@ -146,28 +146,25 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_of_the_workspace_says_what_it_is_for() {
+    fn a_workspace_dependency_has_a_purpose() {
         let text =
             "[workspace.dependencies]\nort-a = { path = \"ort-a\" }\nx = \"1\" # it is good\n";
         assert_eq!(found("Cargo.toml", text), [""; 0]);
         assert_eq!(
             found("Cargo.toml", "[workspace.dependencies]\nx = { version = \"1\" }\n"),
-            ["Cargo.toml:2: dependency: `x` has no comment that says what it is for"]
+            ["Cargo.toml:2: dependency: `x` has no comment that gives its purpose"]
         );
     }
 
     #[test]
-    fn a_dependency_is_taken_and_used() {
+    fn a_dependency_is_used() {
         assert_eq!(
             found("Cargo.toml", "[workspace.dependencies]\ny = \"1\" # it is good\n"),
-            ["Cargo.toml:2: dependency: no crate takes `y`"]
+            ["Cargo.toml:2: dependency: no crate depends on `y`"]
         );
         let takes_y =
             "[package]\ndescription = \"a\"\npublish = false\n[dependencies]\ny.workspace = true\n";
-        assert_eq!(
-            found("a/Cargo.toml", takes_y),
-            ["a/Cargo.toml:5: dependency: `y` is taken and not used"]
-        );
+        assert_eq!(found("a/Cargo.toml", takes_y), ["a/Cargo.toml:5: dependency: `y` is not used"]);
     }
 
     #[test]
@@ -184,24 +181,24 @@ mod tests {
         for (text, line) in [("publish = false\ndescription = \"\"\n", 3), ("publish = false\n", 1)]
         {
             let expected =
-                format!("a/Cargo.toml:{line}: description: one line says what the crate is");
+                format!("a/Cargo.toml:{line}: description: the description must be one line");
             assert_eq!(found("a/Cargo.toml", &format!("[package]\n{text}")), [expected]);
         }
     }
 
     #[test]
-    fn a_published_crate_says_what_a_registry_asks_for() {
+    fn a_published_crate_has_what_a_registry_requires() {
         let text = "[package]\ndescription = \"Does a\"\nrepository.workspace = true\nreadme = \"R\"\n\
                     keywords = []\ncategories = []\n";
         assert_eq!(found("a/Cargo.toml", text), [""; 0]);
         assert_eq!(
             found("a/Cargo.toml", &text.replace("categories = []\n", "")),
-            ["a/Cargo.toml:1: publish: a registry asks for `categories`; or `publish = false`"]
+            ["a/Cargo.toml:1: publish: a registry requires `categories`; or set `publish = false`"]
         );
     }
 
     #[test]
-    fn both_licenses_are_there() {
+    fn both_licenses_exist() {
         let problems = check(&Repository::of(&LICENSED[..1]));
         assert_eq!(
             problems[0].to_string(),

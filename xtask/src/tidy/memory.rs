@@ -1,9 +1,9 @@
-//! Memory whose size follows from a file or from data is asked for, not taken: by `filled`, `collected`,
+//! Memory whose size follows from a file or from data is allocated with a check: by `filled`, `collected`,
 //! `with_room` and `Room` of ort-tensor.
 //!
-//! Other ways to a number of elements need the reason for which that is small, in the line or the one above:
-//! `// bounded: by the rank`. For what is collected, and what vectors are extended by, a file may state one reason,
-//! above its first line of code: `// collects are bounded: by the rank`. Tests may do as they like.
+//! Other allocations of a variable number of elements state their bound, in the line or the one above:
+//! `// bounded: by the rank`. For `collect` and `extend`, a file may state one bound, above its first line of code:
+//! `// collects are bounded: by the rank`. Tests are exempt.
 
 use crate::problem::Problem;
 use crate::repository::{File, Repository};
@@ -12,8 +12,8 @@ use crate::scan::{code_of, line_at};
 /// The crates that see sizes of files and data.
 const CRATES: [&str; 4] = ["ort-graph", "ort-ops", "ort-ep-cpu", "ort-session"];
 
-/// What takes memory and aborts where there is none.
-const TAKERS: [&str; 8] = [
+/// Calls that allocate memory and abort where there is none.
+const ALLOCATORS: [&str; 8] = [
     "with_capacity(",
     ".reserve(",
     ".reserve_exact(",
@@ -24,23 +24,23 @@ const TAKERS: [&str; 8] = [
     "AlignedBuf::copy_of(",
 ];
 
-/// What takes memory for as many elements as an iterator or a slice has.
+/// Calls that allocate as many elements as an iterator or a slice has.
 const COLLECTORS: [&str; 5] =
     [".collect()", ".collect::<", ".extend(", ".extend_from_slice(", "::from_iter("];
-/// What `Room` has, too, where it is counted: unlike that of vectors, its result is looked at.
+/// Methods that `Room` has as well, with a check: unlike those of vectors, they return a result that is used.
 const COUNTED: [&str; 2] = [".extend(", ".resize("];
 
 const REASON: &str = "// bounded: ";
-/// The same for all that a file collects.
+/// The same for all collects of a file.
 const REASON_OF_FILE: &str = "// collects are bounded: ";
 
-/// Reports memory that is taken without being asked for.
+/// Reports unchecked allocations.
 pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
     let files = repository.with_extension("rs").filter(|file| is_ours(&file.path));
     files.flat_map(problems).collect()
 }
 
-/// Whether it is a source of these crates, and no test.
+/// Whether it is a source of these crates, and not a test.
 fn is_ours(path: &str) -> bool {
     let mut parts = path.split('/');
     let (name, folder) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -53,19 +53,18 @@ fn is_ours(path: &str) -> bool {
 
 fn problems(file: &File) -> Vec<Problem> {
     let code = code_of(&file.text);
-    // Tests stand last, in a module of their own.
+    // Tests are last, in their own module.
     let end = code.find("mod tests {").unwrap_or(code.len());
     let lines: Vec<&str> = file.text.lines().collect();
-    let is_told = |i: usize| {
+    let has_reason = |i: usize| {
         let above = i.checked_sub(1).map_or("", |above| lines[above]);
         [lines[i], above].iter().any(|line| line.contains(REASON))
     };
-    let takes = |line: &str| TAKERS.iter().any(|taker| line.contains(taker)) || repeats(line);
+    let takes = |line: &str| ALLOCATORS.iter().any(|taker| line.contains(taker)) || repeats(line);
     let code = &code[..end];
     let taking = code.lines().enumerate().filter(|(_, line)| takes(line)).map(|(i, _)| i);
-    let taken = taking.chain(uncounted(code, &[".resize("])).filter(|i| !is_told(*i));
-    let what =
-        "ask for the memory (`ort_tensor::filled`), or say why it is little: `// bounded: …`";
+    let taken = taking.chain(uncounted(code, &[".resize("])).filter(|i| !has_reason(*i));
+    let what = "allocate with a check (`ort_tensor::filled`), or state the bound: `// bounded: …`";
     let mut problems: Vec<_> =
         taken.map(|i| Problem::new(&file.path, i + 1, "memory", what)).collect();
     let collects = uncounted(code, &COLLECTORS);
@@ -75,22 +74,21 @@ fn problems(file: &File) -> Vec<Problem> {
         }
         Some(_) => {}
         None => {
-            let what =
-                "collect by `ort_tensor::collected`, or say why it is little: `// bounded: …`";
-            let untold = collects.into_iter().filter(|i| !is_told(*i));
-            problems.extend(untold.map(|i| Problem::new(&file.path, i + 1, "memory", what)));
+            let what = "collect by `ort_tensor::collected`, or state the bound: `// bounded: …`";
+            let unexplained = collects.into_iter().filter(|i| !has_reason(*i));
+            problems.extend(unexplained.map(|i| Problem::new(&file.path, i + 1, "memory", what)));
         }
     }
     problems
 }
 
-/// The line of the reason for all that the file collects: a comment above the first line of code.
+/// The line of the bound for all collects of the file: a comment above the first line of code.
 fn reason_of_file(text: &str) -> Option<usize> {
     let comments = text.lines().take_while(|line| line.is_empty() || line.starts_with("//"));
     comments.enumerate().find(|(_, line)| line.starts_with(REASON_OF_FILE)).map(|(i, _)| i)
 }
 
-/// The lines in which one of these stands and is not counted, each once.
+/// The lines with an unchecked call of one of these, each once.
 fn uncounted(code: &str, ways: &[&str]) -> Vec<usize> {
     let found = ways.iter().flat_map(|way| code.match_indices(way));
     let uncounted = found.filter(|(at, way)| {
@@ -102,7 +100,7 @@ fn uncounted(code: &str, ways: &[&str]) -> Vec<usize> {
     lines
 }
 
-/// What follows the parenthesis that closes a call, of which `code` begins with the arguments.
+/// What follows the closing parenthesis of a call; `code` begins with its arguments.
 fn after_call(code: &str) -> &str {
     let mut depth = 1_usize;
     for (i, c) in code.char_indices() {
@@ -118,7 +116,7 @@ fn after_call(code: &str) -> &str {
     ""
 }
 
-/// `vec![value; n]`, of which `n` is no number.
+/// `vec![value; n]` where `n` is not a literal.
 fn repeats(line: &str) -> bool {
     let after = line.split("vec![").skip(1);
     { after }.any(|after| {
@@ -150,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_asked_for_or_told_to_be_little() {
+    fn memory_is_allocated_with_a_check_or_has_a_bound() {
         let text = "\
 let a = vec![0; n];
 let b = vec![0; 4];
@@ -170,7 +168,7 @@ let a = vec![0; n];
     }
 
     #[test]
-    fn what_is_collected_is_counted_or_told_to_be_little() {
+    fn collects_are_counted_or_have_a_bound() {
         let text = "\
 use a::b;
 let a: Vec<_> = items.map(f).collect();
@@ -191,7 +189,7 @@ let f = items.collect();
         assert_eq!(lines(path, text), [2, 6, 11]);
         let reason = "// collects are bounded: by the rank\n";
         assert_eq!(lines(path, &format!("//! X.\n\n{reason}{text}")), []);
-        // A reason stands above all code, and where it is one.
+        // The bound must be above all code.
         assert_eq!(lines(path, &format!("{text}\n{reason}")), [2, 6, 11]);
         assert_eq!(lines(path, &format!("//! X.\n{reason}let a = vec![0; n];\n")), [3, 2]);
     }

@@ -1,4 +1,4 @@
-//! A module is named after what is in it. These names say that nobody knows what that is.
+//! A module is named after its contents. The names listed here say nothing about them.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::scan::{code_of, line_at, words};
 
 const NAMELESS: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "misc"];
 
-/// Reports files, folders and inline modules that are named after nothing.
+/// Reports files, folders and inline modules with such names.
 pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
     let files = repository.with_extension("rs");
     files.flat_map(|file| path_names(file).into_iter().chain(inline_modules(file))).collect()
@@ -17,7 +17,7 @@ pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
 fn path_names(file: &File) -> Option<Problem> {
     let path = Path::new(&file.path).with_extension("");
     let name = path.iter().find_map(|part| NAMELESS.into_iter().find(|name| part == *name))?;
-    Some(Problem::new(&file.path, 1, "name", format!("`{name}` says nothing about what is in it")))
+    Some(Problem::new(&file.path, 1, "name", format!("`{name}` says nothing about its contents")))
 }
 
 /// `mod x;` is found by its file.
@@ -30,7 +30,7 @@ fn inline_modules(file: &File) -> Vec<Problem> {
             first == "mod" && is_inline && NAMELESS.contains(&name)
         })
         .map(|(_, (start, name))| {
-            let what = format!("`{name}` says nothing about what is in it");
+            let what = format!("`{name}` says nothing about its contents");
             Problem::new(&file.path, line_at(&code, start), "name", what)
         })
         .collect()

@@ -1,4 +1,4 @@
-//! Files, functions and parameter lists that fit into a head.
+//! Limits of files, functions and parameter lists.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use crate::problem::Problem;
 use crate::repository::Repository;
 
 const FILE_LINES: usize = 400;
-/// Programs that teach are read in one go.
+/// The folder of the teaching programs, which have a smaller limit.
 const EXAMPLES: &str = "ort-examples/src/bin/";
 const EXAMPLE_LINES: usize = 80;
 const FUNCTION_LINES: usize = 60;
-/// Nineteen functions of twenty in a crate are not longer than this.
+/// 95 % of the functions in a crate are not longer than this.
 const MOST_FUNCTIONS_LINES: usize = 35;
 const PARAMETERS: usize = 5;
-/// Files there declare functions of C, whose parameters are what they are.
+/// Files there declare functions of the C API, whose parameters are fixed.
 const FOREIGN: &str = "bindings/c/";
 
-/// A function and the file it stands in.
+/// A function and its file.
 type Placed<'a> = (&'a str, Function);
 
 /// Reports what is too long.
@@ -76,8 +76,8 @@ fn too_wide(path: &str, function: &Function) -> Option<Problem> {
     is_wide.then(|| Problem::new(path, function.line, "parameters", what))
 }
 
-/// One problem a long function, if they are more than one of twenty. Those too long for anything
-/// were reported already, but count.
+/// One problem per long function, if more than 5 % are long. Those above the hard limit count, but were reported
+/// already.
 fn too_many_long(of_crate: Vec<&Placed<'_>>) -> Vec<Problem> {
     let n_allowed = of_crate.len().div_ceil(20);
     let is_long = |(_, it): &&&Placed<'_>| it.n_lines > MOST_FUNCTIONS_LINES && !it.is_table;
@@ -86,7 +86,7 @@ fn too_many_long(of_crate: Vec<&Placed<'_>>) -> Vec<Problem> {
         return Vec::new();
     }
     let of_all = format!(
-        "more than {MOST_FUNCTIONS_LINES}, as have {} functions of this crate, at most {n_allowed}",
+        "more than {MOST_FUNCTIONS_LINES}; {} functions of this crate do, at most {n_allowed} may",
         long.len()
     );
     let problem = |&&&(path, ref it): &&&Placed<'_>| {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn one_function_of_twenty_may_be_long() {
+    fn five_percent_of_the_functions_may_be_long() {
         let short = function_of(3).repeat(18);
         assert_eq!(found(&format!("{short}{}", function_of(36))), [""; 0]);
         let problems = found(&format!("{}{}{short}", function_of(36), function_of(35)));

@@ -1,20 +1,20 @@
-//! What every line, and the first line, of a file must be.
+//! Rules for every line, and the first line, of a file.
 
 use crate::problem::Problem;
 use crate::repository::{File, Repository};
 use crate::scan::code_of;
 
-/// What stands in no tracked file, because it means something on one machine only. Written in two
-/// parts, so that this file does not hold it either.
+/// Words that no tracked file contains, because they mean something on one machine only. Written in two parts, so
+/// that this file does not contain them either.
 const LOCAL: [(&str, &str); 3] = [("../", "shared"), ("farm", "-"), ("/wo", "rk/")];
 
-/// What no test needs: assert the wrong behaviour with a note, or assert the error itself.
+/// Attributes that no test needs: assert the wrong behaviour with a note, or assert the error itself.
 const UNWANTED: [(&str, &str); 2] = [
     ("#[ignore", "run the test, or delete it"),
     ("#[should_panic", "assert what is returned instead"),
 ];
 
-/// Reports lines, and missing module documentation.
+/// Reports invalid lines, and missing module documentation.
 pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
     let mut problems = Vec::new();
     for file in &repository.files {
@@ -46,7 +46,7 @@ fn blanks(file: &File) -> Vec<Problem> {
         if line.contains('\t') {
             Some("a tab")
         } else if line.ends_with([' ', '\r']) {
-            Some("a blank at the end of the line")
+            Some("whitespace at the end of the line")
         } else {
             None
         }

@@ -1,7 +1,7 @@
-//! `unsafe` stands in few files, and each may hold a budgeted number of blocks.
+//! `unsafe` is confined to few files, each with a maximum number of blocks.
 //!
-//! `xtask/unsafe-budget.txt` lists them: a path, a number, and why it is so many. A count may fall
-//! in silence; to let it rise, or to add a file, one edits the budget and gives the reason.
+//! `xtask/unsafe-budget.txt` lists them: a path, a number, and the reason. Fewer blocks are fine; more blocks or
+//! another file require an edit there.
 
 use crate::problem::Problem;
 use crate::repository::{File, Repository};
@@ -18,12 +18,12 @@ struct Allowance<'a> {
     reason: &'a str,
 }
 
-/// Reports `unsafe` where it may not be, more of it than allowed, and crates that do not forbid it.
+/// Reports `unsafe` in other files, more of it than allowed, and crates that do not forbid it.
 pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
     let (budget, mut problems) = budget(repository);
     for file in repository.with_extension("rs") {
         match budget.iter().find(|allowance| allowance.path == file.path) {
-            Some(allowance) => problems.extend(overdraft(file, allowance)),
+            Some(allowance) => problems.extend(excess(file, allowance)),
             None => problems.extend(misplaced(file)),
         }
     }
@@ -40,7 +40,7 @@ pub(crate) fn check(repository: &Repository) -> Vec<Problem> {
     problems
 }
 
-/// The count of each file that may hold `unsafe`, in one line.
+/// The count of each file that may contain `unsafe`, in one line.
 pub(crate) fn summary(repository: &Repository) -> String {
     let counts = budget(repository).0.into_iter().map(|it| {
         let n_blocks = repository.file(it.path).map_or(0, n_blocks);
@@ -77,7 +77,7 @@ fn allowance(line: usize, text: &str) -> Option<Allowance<'_>> {
     Some(Allowance { line, path, n_blocks: n_blocks.parse().ok()?, reason: reason.trim() })
 }
 
-fn overdraft(file: &File, allowance: &Allowance<'_>) -> Option<Problem> {
+fn excess(file: &File, allowance: &Allowance<'_>) -> Option<Problem> {
     let (n_blocks, n_allowed) = (n_blocks(file), allowance.n_blocks);
     let what =
         format!("{n_blocks} unsafe blocks, at most {n_allowed} ({BUDGET}:{})", allowance.line);
@@ -93,13 +93,13 @@ fn n_blocks(file: &File) -> usize {
 fn misplaced(file: &File) -> Vec<Problem> {
     let code = code_of(&file.text);
     let found = words(&code).filter(|&(_, word)| word == "unsafe");
-    let what = format!("only files listed in {BUDGET} may hold `unsafe`");
+    let what = format!("only files listed in {BUDGET} may contain `unsafe`");
     found
         .map(|(start, _)| Problem::new(&file.path, line_at(&code, start), "unsafe", &*what))
         .collect()
 }
 
-/// The attribute is the first code of the crate, below its documentation.
+/// The attribute must be the first code of the crate, below its documentation.
 fn not_forbidden(file: &File) -> Option<Problem> {
     let code = code_of(&file.text);
     let what = format!("the crate does not begin with `{FORBID}`");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_budget_holds_as_many_blocks_as_it_may() {
+    fn a_file_in_the_budget_has_at_most_its_number_of_blocks() {
         let one = "unsafe fn f() { unsafe { g() } } // unsafe {}";
         assert_eq!(found(&[BUDGET_OF_ONE, ("a/src/x.rs", one)]), [""; 0]);
         let two = "fn f() { unsafe { g() }; unsafe{ h() } }";
@@ -128,12 +128,12 @@ mod tests {
     }
 
     #[test]
-    fn other_files_hold_none() {
+    fn other_files_have_no_unsafe() {
         let x = ("a/src/x.rs", "");
         assert_eq!(
             found(&[BUDGET_OF_ONE, x, ("b/src/y.rs", "\nunsafe impl Send for X {}")]),
             [
-                "b/src/y.rs:2: unsafe: only files listed in xtask/unsafe-budget.txt may hold `unsafe`"
+                "b/src/y.rs:2: unsafe: only files listed in xtask/unsafe-budget.txt may contain `unsafe`"
             ]
         );
         assert_eq!(found(&[BUDGET_OF_ONE, x, ("b/src/y.rs", "// unsafe\n\"unsafe\"")]), [""; 0]);

@@ -1,5 +1,5 @@
 //! Convolutions: dense, grouped and depthwise, of one to three dimensions, with strides, dilations and pads,
-//! and what comes behind them.
+//! and what follows them.
 
 use super::super::net::{Net, Value, list};
 use super::epilogue::{epilogue, sum};
@@ -9,11 +9,11 @@ struct Window {
     kernel: Vec<usize>,
     strides: Vec<usize>,
     dilations: Vec<usize>,
-    /// Before all axes, then behind them.
+    /// At the begin of all axes, then at their ends.
     pads: Vec<usize>,
 }
 
-/// A number of channels: of any size, as many large as small ones, or in whole blocks.
+/// A number of channels: log-uniform, or a multiple of the block size.
 fn channels(net: &mut Net<'_>, most: usize) -> usize {
     match net.draw.between(0, 3) {
         0 => net.draw.size(1, most),
@@ -22,12 +22,12 @@ fn channels(net: &mut Net<'_>, most: usize) -> usize {
     }
 }
 
-/// An image of at most so many positions.
+/// An image of at most `most` positions.
 fn image(net: &mut Net<'_>, rank: usize, most: usize) -> Vec<usize> {
     let mut rest = most.max(1);
     let mut dims = Vec::new();
     for axis in (0..rank).rev() {
-        // Of what is left, an equal part to each axis, more or less.
+        // Each axis gets about an equal share of what is left.
         let fair = (rest as f64).powf(1.0 / (axis + 1) as f64);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded down")]
         let high = (4.0 * fair) as usize;
@@ -38,19 +38,19 @@ fn image(net: &mut Net<'_>, rank: usize, most: usize) -> Vec<usize> {
     dims
 }
 
-/// What a convolution is before it is known how large its image is.
+/// The sizes of a convolution that do not depend on its image.
 struct Sizes {
     /// Channels of the image.
     channels: usize,
     /// Channels of the result.
     filters: usize,
     group: usize,
-    /// Of a kernel.
+    /// Elements of a kernel.
     taps: usize,
 }
 
 impl Sizes {
-    /// Channels of either side, in groups.
+    /// Channels of both sides, for `taps` per kernel.
     fn new(net: &mut Net<'_>, taps: usize) -> Self {
         let (of_x, of_y) = (channels(net, 200), channels(net, 200));
         match net.draw.between(0, 5) {
@@ -67,12 +67,12 @@ impl Sizes {
         }
     }
 
-    /// The most positions of an image for which that is within the budget, and no tensor too large.
+    /// The most positions of an image for which the work is within the budget, and no tensor too large.
     fn positions(&self, net: &mut Net<'_>) -> usize {
         let each = self.channels * self.filters / self.group * self.taps;
         let largest = self.channels.max(self.filters);
         let most = (net.draw.budget() / each.max(1)).min(1_000_000 / largest);
-        // Tensors of fewer than 10^4 elements have no strips to be cut into.
+        // Tensors of fewer than 10^4 elements are not cut into strips.
         let least = (10_000 / largest).clamp(1, most.max(1));
         net.draw.size(least, most.max(1))
     }
@@ -138,7 +138,7 @@ fn groups(net: &mut Net<'_>, channels: usize) -> usize {
     }
 }
 
-/// A convolution of an image `[n, channels, …]`, of these sizes or as the budget has them.
+/// A convolution of an image `[n, channels, …]`, of these sizes or within the budget.
 fn convolved(net: &mut Net<'_>, x: &Value, sizes: Option<&Sizes>) -> Value {
     let (n, channels, dims) = (x.shape[0], x.shape[1], x.shape[2..].to_vec());
     let window = window(net, &dims);

@@ -1,4 +1,4 @@
-//! Operators of every element type: functions, pairs, casts, folds, and what is picked or sampled.
+//! Operators of every element type: functions, binary operators, casts, reductions, selection and sampling.
 
 use super::super::net::{Net, ROUNDING, Value, list};
 use super::elementwise::{narrower, shape};
@@ -24,7 +24,7 @@ const CASTS: [(&str, u32); 13] = [
     ("bfloat16", 16),
 ];
 
-/// A result that is the same whoever computes it.
+/// An exact result.
 const fn exact(name: String) -> Value {
     Value { name, shape: Vec::new(), size: 1.0, error: 0.0 }
 }
@@ -121,7 +121,7 @@ pub(super) fn top_k(net: &mut Net<'_>) -> Vec<Value> {
     let axis = net.draw.between(0, full.len() - 1);
     let k = net.draw.size(1, full[axis]);
     let dtype = any_number(net);
-    // Of many that are equal the first come first.
+    // Among equal elements the first win.
     let words = net.draw.pick(&["", "_n100"]);
     let x = net.any('x', words, dtype, &full);
     let k = net.ints(&[i64::try_from(k).unwrap_or(1)]);
@@ -175,7 +175,7 @@ pub(super) fn norm(net: &mut Net<'_>) -> Vec<Value> {
     vec![Value { error: unit, ..exact(name) }]
 }
 
-/// Elements of every width that change places.
+/// Transposes of elements of every width.
 pub(super) fn transpose(net: &mut Net<'_>) -> Vec<Value> {
     let full = shape(net, 500_000);
     let dtype = net.draw.pick(&["int8", "uint16", "bfloat16", "uint64", "bool"]);

@@ -3,7 +3,7 @@
 use super::super::net::{Net, ROUNDING, Value};
 use super::epilogue::function;
 
-/// A shape of rank 1 to 5 with about so many elements.
+/// A shape of rank 1 to 5 with about `most` elements.
 pub(super) fn shape(net: &mut Net<'_>, most: usize) -> Vec<usize> {
     let rank = net.draw.between(1, 5);
     let mut rest = net.draw.size(1_000, most);
@@ -13,13 +13,13 @@ pub(super) fn shape(net: &mut Net<'_>, most: usize) -> Vec<usize> {
         rest = (rest / dim).max(1);
         shape.push(dim);
     }
-    // Which axis is the long one is anybody's guess.
+    // The longest axis is random.
     let by = net.draw.between(0, rank - 1);
     shape.rotate_left(by);
     shape
 }
 
-/// The shape of an operand that stretches to `shape`.
+/// The shape of an operand that broadcasts to `shape`.
 pub(super) fn narrower(net: &mut Net<'_>, shape: &[usize]) -> Vec<usize> {
     let first = if net.draw.one_in(3) { net.draw.between(0, shape.len()) } else { 0 };
     let is_same = !net.draw.one_in(2);
@@ -52,7 +52,7 @@ pub(super) fn binary(net: &mut Net<'_>) -> Vec<Value> {
     vec![(0..n_functions).fold(y, |y, _| function(net, &y))]
 }
 
-/// The shape that two shapes stretch to.
+/// The shape that two shapes broadcast to.
 fn stretched(a: &[usize], b: &[usize]) -> Vec<usize> {
     let rank = a.len().max(b.len());
     let dim = |shape: &[usize], i: usize| match (i + shape.len()).checked_sub(rank) {

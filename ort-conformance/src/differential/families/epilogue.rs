@@ -1,8 +1,8 @@
-//! What comes behind a product: biases, functions, sums with other values, factors.
+//! What follows a product: biases, functions, sums with other values, factors.
 
 use super::super::net::{Net, Value};
 
-/// Functions with their steepest slope, and a bound of their results if there is one.
+/// Functions with their steepest slope, and the bound of their results if there is one.
 const FUNCTIONS: [(&str, f64, Option<f64>); 14] = [
     ("Relu-14", 1.0, None),
     ("Sigmoid-13", 0.25, Some(1.0)),
@@ -47,7 +47,7 @@ fn gated(net: &mut Net<'_>, x: &Value) -> Value {
     Value { name, shape: x.shape.clone(), size, error }
 }
 
-/// A sum with another value of the same shape, or one that stretches to it.
+/// A sum with another value of the same shape, or one that broadcasts to it.
 pub(super) fn sum(net: &mut Net<'_>, x: &Value) -> Value {
     let mut shape = x.shape.clone();
     if net.draw.one_in(4) {
@@ -90,7 +90,7 @@ pub(super) fn normalized(net: &mut Net<'_>, x: &Value) -> Value {
     Value { name, shape: x.shape.clone(), size, error }
 }
 
-/// What may stand behind a product, each at most once.
+/// What may follow a product, each at most once.
 pub(super) fn epilogue(net: &mut Net<'_>, x: Value) -> Value {
     let mut x = x;
     for _ in 0..net.draw.between(0, 3) {

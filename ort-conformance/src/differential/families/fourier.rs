@@ -2,7 +2,7 @@
 
 use super::super::net::{Net, ROUNDING, Value};
 
-/// What the transform of `n` numbers of about this size comes to, computed in f64 and rounded once.
+/// Size and error of the transform of `n` numbers of about this size, computed in f64 and rounded once.
 fn transformed(n: usize, size: f64) -> (f64, f64) {
     let size = (n as f64).sqrt() * size;
     (size, ROUNDING * size)

@@ -1,5 +1,5 @@
-//! Networks of images whose channels come in blocks: convolutions, pools, enlargements, sums, concatenations and
-//! gates, which run in the blocked layout where that pays.
+//! Networks of images whose channels fill NCHWc blocks: convolutions, pools, resizes, sums, concatenations and gates,
+//! which run in the NCHWc layout where that pays.
 
 use super::super::net::{Net, ROUNDING, Value, list};
 use super::epilogue::{epilogue, function};
@@ -110,7 +110,7 @@ fn convolution(net: &mut Net<'_>, x: &Value, filters: &Filters) -> Value {
     if net.draw.one_in(2) { function(net, &y) } else { y }
 }
 
-/// Two convolutions of many channels in whole blocks, the first by windows that can be transformed, and something
+/// Two convolutions of many channels in whole blocks, the first with windows that Winograd supports, and something
 /// between them.
 pub(super) fn blocks(net: &mut Net<'_>) -> Vec<Value> {
     let [channels, inner, filters] = [1, 2, 3].map(|_| 16 * net.draw.between(1, 8));

@@ -1,4 +1,4 @@
-//! Operators that move runs of elements to where indices, flags, lengths, pads or regions say.
+//! Operators that move runs of elements by indices, flags, lengths, pads or regions.
 
 use super::super::net::{Net, Value, list};
 use super::elementwise::shape;
@@ -44,7 +44,7 @@ pub(super) fn gather_nd(net: &mut Net<'_>) -> Vec<Value> {
     let run: usize = full[..batch_dims].iter().chain(&rest[k..]).product();
     let n = net.draw.size(1, (300_000 / run).max(1));
     let tuples = [&full[..batch_dims], &[n, k]].concat();
-    // In range of each of the axes.
+    // In range for each of the axes.
     let least = rest[..k].iter().min().copied().unwrap_or(1);
     let indices = indices(net, least, &tuples);
     let op = format!("GatherND-13 [batch_dims: {batch_dims}]");
@@ -160,7 +160,7 @@ pub(super) fn roi(net: &mut Net<'_>) -> Vec<Value> {
     let scale = h.max(w);
     let bins = [net.draw.between(1, 7), net.draw.between(1, 7)];
     if net.draw.one_in(2) {
-        // The first of each region's numbers is its image, 0 toward zero.
+        // The first of each region's numbers is its image, which is 0 when truncated.
         let rois = net.any('x', "", dtype, &[n, 5]);
         let op =
             format!("MaxRoiPool-1 [pooled_shape: [{}], spatial_scale: {scale}.0]", list(&bins));

@@ -25,7 +25,7 @@ use super::net::{Net, ROUNDING, Value};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Family {
     pub(crate) name: &'static str,
-    /// Writes a graph, and gives its outputs.
+    /// Writes a graph, and returns its outputs.
     draw: fn(&mut Net<'_>) -> Vec<Value>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "functions of f64", draw: reduction::double },
     Family { name: "pool", draw: pool::pool },
     Family { name: "images", draw: images::network },
-    Family { name: "blocks of channels", draw: images::blocks },
+    Family { name: "NCHWc", draw: images::blocks },
     Family { name: "Transpose", draw: movement::transpose },
     Family { name: "Concat", draw: movement::concat },
     Family { name: "variadic", draw: movement::variadic },
@@ -62,13 +62,13 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "MultiHeadAttention", draw: sequence::attention },
     Family { name: "Attention", draw: sequence::projected },
     Family { name: "TreeEnsembleRegressor", draw: trees::regressor },
-    Family { name: "product of types", draw: types::product },
-    Family { name: "windows of halves", draw: types::windows },
+    Family { name: "product of other types", draw: types::product },
+    Family { name: "windows of f16", draw: types::windows },
     Family { name: "Cast", draw: elements::cast },
     Family { name: "functions of other types", draw: elements::function },
     Family { name: "functions of 16 bits", draw: elements::half },
-    Family { name: "pairs of other types", draw: elements::pair },
-    Family { name: "folds of other types", draw: elements::fold },
+    Family { name: "binary operators of other types", draw: elements::pair },
+    Family { name: "reductions of other types", draw: elements::fold },
     Family { name: "TopK", draw: elements::top_k },
     Family { name: "cumulative", draw: elements::cumulative },
     Family { name: "GridSample", draw: elements::grid_sample },
@@ -80,7 +80,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "quantized", draw: quantized::pointwise },
     Family { name: "Expand", draw: movement::expand },
     Family { name: "ConvInteger", draw: quantized::integer_convolution },
-    Family { name: "codes", draw: quantized::of_codes },
+    Family { name: "quantized values", draw: quantized::operators },
     Family { name: "Split", draw: movement::split },
     Family { name: "GatherElements", draw: movement::gather_elements },
     Family { name: "Col2Im", draw: movement::col2im },

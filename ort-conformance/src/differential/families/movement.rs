@@ -1,4 +1,4 @@
-//! Operators that move elements, pick extremes, or combine several operands.
+//! Operators that move elements, select extremes, or combine several operands.
 
 use super::super::net::{Net, ROUNDING, Value, list};
 use super::elementwise::{narrower, shape};
@@ -80,7 +80,7 @@ pub(super) fn arg_max(net: &mut Net<'_>) -> Vec<Value> {
     let axis = net.draw.between(0, full.len() - 1);
     let op = net.draw.pick(&["ArgMax-13", "ArgMin-13"]);
     let (last, kept) = (net.draw.pick(&[0, 1]), net.draw.pick(&[1, 0]));
-    // Of many numbers that are all alike the first or the last is the one.
+    // Among equal numbers the first or the last wins.
     let words = net.draw.pick(&["", "_n5", "_n100"]);
     let x = net.any('x', words, "float", &full);
     let op = format!("{op} [axis: {axis}, keepdims: {kept}, select_last_index: {last}]");
@@ -158,7 +158,7 @@ pub(super) fn non_max_suppression(net: &mut Net<'_>) -> Vec<Value> {
     let (n_images, n_classes) = (net.draw.between(1, 3), net.draw.size(1, 40));
     let n_boxes = net.draw.size(1, 400);
     let boxes = net.input(&[n_images, n_boxes, 4]);
-    // Of many that are equal the first come first.
+    // Among equal elements the first win.
     let words = net.draw.pick(&["", "_n100"]);
     let scores = net.any('x', words, "float", &[n_images, n_classes, n_boxes]);
     let most = net.draw.size(1, n_boxes);
@@ -180,7 +180,7 @@ pub(super) fn gather_elements(net: &mut Net<'_>) -> Vec<Value> {
     for dim in &mut of_indices {
         *dim = net.draw.size(1, *dim);
     }
-    // The places of the greatest of something along a new axis are indices that are in range.
+    // An ArgMax along a new axis gives indices that are in range.
     let rows: Vec<usize> = of_indices.iter().copied().chain([full[axis]]).collect();
     let scores = net.any('x', "", "int8", &rows);
     let indices = net.node("ArgMax-13 [axis: -1, keepdims: 0]", &[&scores.name]);

@@ -3,8 +3,8 @@
 use super::super::net::{Net, ROUNDING, Value};
 use super::epilogue::{function, normalized};
 
-/// What rounding makes of a normalized row of `n` numbers in [−1, 1): a difference errs by a few units, and
-/// the deviation that it is divided by is ½ at least of many numbers, but `√ε = 1/316` of few.
+/// The rounding error of a normalized row of `n` numbers in [−1, 1): a difference errs by a few units, and the
+/// deviation that divides it is at least ½ for many numbers, but `√ε = 1/316` for few.
 fn error(n: usize) -> f64 {
     let least = if n < 32 { 1.0 / 316.0 } else { 0.5 };
     ROUNDING * (8.0 / least + (n as f64).sqrt())
@@ -44,7 +44,7 @@ pub(super) fn layer(net: &mut Net<'_>) -> Vec<Value> {
             let skip = net.input(&shape);
             let inputs = [&x.name, &skip.name, &scale.name].map(String::as_str);
             let op = "com.microsoft:SkipSimplifiedLayerNormalization-1";
-            // Named or not, the moments are nobody's.
+            // The moments have no consumer, whether named or not.
             let n_outputs = net.draw.pick(&[1, 4]);
             net.node_of(op, &inputs, n_outputs).swap_remove(0)
         }

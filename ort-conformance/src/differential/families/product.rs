@@ -1,4 +1,4 @@
-//! Products of matrices: batches that stretch, transposed operands, vectors, and what comes behind.
+//! Matrix products: batches that broadcast, transposed operands, vectors, and what follows.
 
 use super::super::net::{Net, Value, list};
 use super::epilogue::epilogue;
@@ -14,7 +14,7 @@ pub(super) fn sizes(net: &mut Net<'_>, n_products: usize) -> [usize; 3] {
     sizes
 }
 
-/// An operand `[…, rows, columns]`, now and then made by a Transpose.
+/// An operand `[…, rows, columns]`, sometimes made by a Transpose.
 fn operand(net: &mut Net<'_>, batch: &[usize], [rows, columns]: [usize; 2], n: usize) -> Value {
     let is_transposed = net.draw.one_in(4);
     let stored = if is_transposed { [columns, rows] } else { [rows, columns] };

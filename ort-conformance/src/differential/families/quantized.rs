@@ -1,17 +1,17 @@
-//! Quantized operators: products and convolutions of bytes, sums and products of quantized values, pools, and the ways
-//! between quantized values and floats.
+//! Quantized operators: products and convolutions of bytes, sums and products of quantized values, pools, and
+//! conversions between quantized values and floats.
 //!
-//! Sums of bytes are exact, and so is what is made of them but for the last rounding: a result that lies
-//! half way between two quantized values, up to a rounding, may be either.
+//! Sums of bytes are exact, and so are results up to the last rounding: a result half way between two quantized
+//! values, up to a rounding, may be either.
 
 use super::super::net::{Net, ROUNDING, Value, list};
 use super::elementwise::shape;
 
-/// The neighbouring code, over the factor of bounds.
-const CODE: f64 = 1.0 / 12.0;
+/// One quantization step, over the factor of bounds.
+const QUANTUM: f64 = 1.0 / 12.0;
 
-fn codes(name: String) -> Value {
-    Value { name, shape: Vec::new(), size: 128.0, error: CODE }
+fn quantized(name: String) -> Value {
+    Value { name, shape: Vec::new(), size: 128.0, error: QUANTUM }
 }
 
 /// A byte's zero point as a literal.
@@ -48,7 +48,7 @@ pub(super) fn matmul(net: &mut Net<'_>) -> Vec<Value> {
     let [m, n, k] = sizes(net);
     let (of_a, of_b) = (net.draw.pick(&["uint8", "int8"]), net.draw.pick(&["int8", "uint8"]));
     let a = net.any('x', "", of_a, &[m, k]);
-    // A constant, or an activation as well.
+    // A constant, or another activation.
     let letter = net.draw.pick(&['w', 'w', 'x']);
     let b = net.any(letter, "", of_b, &[k, n]);
     let (a_zero, b_zero) = (zero(net, of_a), zero(net, of_b));
@@ -71,7 +71,7 @@ pub(super) fn matmul(net: &mut Net<'_>) -> Vec<Value> {
             let left = [&a.name, &a_scale, &a_zero, &b.name, &b_scale, &b_zero];
             let inputs = left.into_iter().chain([&y_scale, &y_zero]);
             let inputs: Vec<&str> = inputs.map(String::as_str).collect();
-            vec![codes(net.node("QLinearMatMul-10", &inputs))]
+            vec![quantized(net.node("QLinearMatMul-10", &inputs))]
         }
         _ => gemm(net, [&a, &b], [of_a, of_b], [m, n, k]),
     }
@@ -99,16 +99,16 @@ fn gemm(
     let [of_a, of_b] = [is_a_transposed, is_transposed].map(u8::from);
     let op = format!("com.microsoft:QGemm-1 [transA: {of_a}, transB: {of_b}]");
     let inputs = [&a.name, &a_scale, &a_zero, &b.name, &b_scale, &b_zero, bias, &y_scale, &y_zero];
-    vec![codes(net.node(&op, &inputs))]
+    vec![quantized(net.node(&op, &inputs))]
 }
 
-/// MatMulNBits of any bits and blocks, with zero points or without.
+/// MatMulNBits of any bits and blocks, with or without zero points.
 pub(super) fn few_bits(net: &mut Net<'_>) -> Vec<Value> {
     let [m, n, k] = sizes(net);
     let (bits, block) = (net.draw.pick(&[4, 4, 2, 8]), net.draw.pick(&[32, 16, 64, 128, 256]));
     let (n_blocks, level) = (k.div_ceil(block), net.draw.pick(&[4, 0, 1]));
     let a = net.input(&[m, k]);
-    let codes = net.any('w', "", "uint8", &[n, n_blocks, block * bits / 8]);
+    let packed = net.any('w', "", "uint8", &[n, n_blocks, block * bits / 8]);
     let scales = net.positive('w', &[n, n_blocks]);
     let zeros = net.any('w', "", "uint8", &[n * (n_blocks * bits).div_ceil(8)]);
     let zeros = if net.draw.one_in(2) { zeros.name.as_str() } else { "_" };
@@ -117,11 +117,11 @@ pub(super) fn few_bits(net: &mut Net<'_>) -> Vec<Value> {
     let op = format!(
         "com.microsoft:MatMulNBits-1 [K: {k}, N: {n}, bits: {bits}, block_size: {block}, accuracy_level: {level}]"
     );
-    let name = net.node(&op, &[&a.name, &codes.name, &scales.name, zeros, "_", bias]);
+    let name = net.node(&op, &[&a.name, &packed.name, &scales.name, zeros, "_", bias]);
     // The difference of two quantized values, times a scale of at most 1.5.
     let weight = (bits as f64).exp2() / 6.0_f64.sqrt() * 1.1;
     let size = (k as f64).sqrt() * a.size * weight + 1.0;
-    // Half a step in 8 bits at most, and as often less as more.
+    // At most half a step of 8 bits, in either direction.
     let step = if level == 4 { 1.0 / 127.0 / 12.0_f64.sqrt() } else { 0.0 };
     let error = (k as f64).sqrt() * (step + ROUNDING * size) * weight;
     vec![Value { name, shape: vec![m, n], size, error }]
@@ -141,7 +141,7 @@ pub(super) fn lstm(net: &mut Net<'_>) -> Vec<Value> {
     let bias = net.scaled('w', &[n, 8 * hidden], 1);
     let first = net.scaled('x', &[n, batch, hidden], 1);
     let form = if net.draw.one_in(2) { format!("{n}") } else { format!("{n},{}", 4 * hidden) };
-    // Rows of weights come to about a quarter, so that a state forgets.
+    // Rows of weights sum to about a quarter, so that a state forgets.
     let mut literals = [input, hidden].into_iter().map(|k| {
         let scale = 1.0 / 256.0 / (k as f64).sqrt();
         let zero = if dtype == "uint8" { 128 } else { 0 };
@@ -154,7 +154,7 @@ pub(super) fn lstm(net: &mut Net<'_>) -> Vec<Value> {
     inputs.extend(literals.as_flattened().iter().map(String::as_str));
     let op = format!("com.microsoft:DynamicQuantizeLSTM-1 [direction: \"{direction}\"]");
     let names = net.node_of(&op, &inputs, 3);
-    // Now and then a code of the state is its neighbour.
+    // Sometimes a quantized value of the state is off by one.
     let code = 2.0 / 255.0 * 0.25 / (hidden as f64).sqrt();
     let value = |name| Value { name, shape: Vec::new(), size: 1.0, error: code + 64.0 * ROUNDING };
     names.into_iter().map(value).collect()
@@ -165,7 +165,7 @@ pub(super) fn dynamic(net: &mut Net<'_>) -> Vec<Value> {
         let shape = shape(net, 500_000);
         let x = net.input(&shape);
         let names = net.node_of("DynamicQuantizeLinear-11", &[&x.name], 3);
-        let errors = [CODE, ROUNDING, CODE];
+        let errors = [QUANTUM, ROUNDING, QUANTUM];
         let value = |(name, error)| Value { name, shape: Vec::new(), size: 1.0, error };
         return names.into_iter().zip(errors).map(value).collect();
     }
@@ -178,17 +178,22 @@ pub(super) fn dynamic(net: &mut Net<'_>) -> Vec<Value> {
     let bias = if net.draw.one_in(2) { bias.name.as_str() } else { "_" };
     let inputs = [&x.name, &b.name, &b_scale, &b_zero, bias];
     let name = net.node("com.microsoft:DynamicQuantizeMatMul-1", &inputs);
-    // A code of the left operand may be its neighbour: once or twice in a row.
+    // A quantized value of the left operand may be off by one: once or twice in a row.
     let size = (k as f64).sqrt() * 128.0 * B_SCALE;
     let code = 2.0 / 255.0 * 255.0 * B_SCALE;
-    vec![Value { name, shape: Vec::new(), size, error: CODE * 2.0 * code + 8.0 * ROUNDING * size }]
+    vec![Value {
+        name,
+        shape: Vec::new(),
+        size,
+        error: QUANTUM * 2.0 * code + 8.0 * ROUNDING * size,
+    }]
 }
 
 /// The sizes of a convolution.
 struct Windows {
     are_last: bool,
     filters: usize,
-    /// The products of a sum.
+    /// The number of products in a sum.
     k: usize,
     x: Vec<usize>,
     w: Vec<usize>,
@@ -256,7 +261,7 @@ pub(super) fn convolution(net: &mut Net<'_>) -> Vec<Value> {
     if net.draw.one_in(2) {
         inputs.push(&bias.name);
     }
-    vec![codes(net.node(&op, &inputs))]
+    vec![quantized(net.node(&op, &inputs))]
 }
 
 pub(super) fn integer_convolution(net: &mut Net<'_>) -> Vec<Value> {
@@ -290,11 +295,11 @@ fn broadcast(net: &mut Net<'_>, dtype: &str, shape: [usize; 4]) -> Vec<Value> {
     }
     let [(a, a_scale, a_zero), (b, b_scale, b_zero)] = pair;
     let inputs = [a, a_scale, a_zero, b, b_scale, b_zero, &y_scale, &y_zero];
-    vec![codes(net.node(op, &inputs.map(String::as_str)))]
+    vec![quantized(net.node(op, &inputs.map(String::as_str)))]
 }
 
-/// Operands that broadcast, scales along an axis, Softmax, and means of planes.
-pub(super) fn of_codes(net: &mut Net<'_>) -> Vec<Value> {
+/// Quantized operators: broadcasting, scales along an axis, Softmax, and global average pooling.
+pub(super) fn operators(net: &mut Net<'_>) -> Vec<Value> {
     let dtype = net.draw.pick(&["uint8", "int8"]);
     let [n, channels] = [net.draw.size(1, 4), net.draw.size(1, 100)];
     let (h, w) = (net.draw.size(1, 60), net.draw.size(1, 60));
@@ -308,7 +313,7 @@ pub(super) fn of_codes(net: &mut Net<'_>) -> Vec<Value> {
             let zeros = net.any('w', "", dtype, &[shape[axis]]);
             let x = net.input(&shape);
             let op = format!("QuantizeLinear-13 [axis: {axis}]");
-            vec![codes(net.node(&op, &[&x.name, &scales.name, &zeros.name]))]
+            vec![quantized(net.node(&op, &[&x.name, &scales.name, &zeros.name]))]
         }
         2 => {
             let x = net.any('x', "", dtype, &shape);
@@ -320,7 +325,7 @@ pub(super) fn of_codes(net: &mut Net<'_>) -> Vec<Value> {
                 net.draw.pick(&[13, 12])
             );
             let inputs = [&x.name, &x_scale, &x_zero, &y_scale, &y_zero];
-            vec![codes(net.node(&op, &inputs.map(String::as_str)))]
+            vec![quantized(net.node(&op, &inputs.map(String::as_str)))]
         }
         kind => {
             let x = net.any('x', "", dtype, &shape);
@@ -336,7 +341,7 @@ pub(super) fn of_codes(net: &mut Net<'_>) -> Vec<Value> {
             };
             let op = format!("com.microsoft:{op}");
             let inputs = [&x.name, &x_scale, &x_zero, &y_scale, &y_zero];
-            vec![codes(net.node(&op, &inputs.map(String::as_str)))]
+            vec![quantized(net.node(&op, &inputs.map(String::as_str)))]
         }
     }
 }
@@ -354,11 +359,11 @@ pub(super) fn pointwise(net: &mut Net<'_>) -> Vec<Value> {
             let (y_scale, y_zero) = (scale(net, 0.03), zero(net, dtype));
             let inputs =
                 [&a.name, &x_scale, &x_zero, &b.name, &b_scale, &b_zero, &y_scale, &y_zero];
-            vec![codes(net.node(op, &inputs.map(String::as_str)))]
+            vec![quantized(net.node(op, &inputs.map(String::as_str)))]
         }
         1 => {
             let x = net.input(&shape);
-            vec![codes(net.node("QuantizeLinear-13", &[&x.name, &x_scale, &x_zero]))]
+            vec![quantized(net.node("QuantizeLinear-13", &[&x.name, &x_scale, &x_zero]))]
         }
         2 => {
             let x = net.any('x', "", dtype, &shape);
@@ -369,7 +374,7 @@ pub(super) fn pointwise(net: &mut Net<'_>) -> Vec<Value> {
     }
 }
 
-/// The largest of bytes whose channels are last.
+/// NhwcMaxPool of bytes.
 fn pool(net: &mut Net<'_>, dtype: &str) -> Vec<Value> {
     let (h, w) = (net.draw.size(3, 100), net.draw.size(3, 100));
     let channels = net.draw.size(1, (400_000 / h / w).clamp(1, 300));

@@ -3,7 +3,7 @@
 use super::super::net::{Net, ROUNDING, Value};
 use super::elementwise::shape;
 
-/// Operators, and whether the result of all terms of one sign has errors of longer walks.
+/// The operators and their versions.
 const REDUCTIONS: [&str; 10] = [
     "ReduceSum-13",
     "ReduceMean-18",
@@ -31,7 +31,7 @@ pub(super) fn reduction(net: &mut Net<'_>) -> Vec<Value> {
         false => axes.iter().map(|&axis| full[axis]).product(),
     };
     let n = n as f64;
-    // Of many numbers a product is nothing, and of any that are not positive there is no logarithm.
+    // A product of many numbers vanishes, and numbers that are not positive have no logarithm.
     let is_positive = ["ReduceLogSum-18", "ReduceProd-18"].contains(&op);
     let x = if is_positive { net.positive('x', &full) } else { net.input(&full) };
     // Terms of one sign, or of either: all of them are at most 3 in magnitude.
@@ -69,7 +69,7 @@ pub(super) fn softmax(net: &mut Net<'_>) -> Vec<Value> {
     let axis = net.draw.between(0, full.len() - 1);
     let x = net.input(&full);
     let op = net.draw.pick(&["Softmax-13", "LogSoftmax-13", "Softmax-1"]);
-    // Before version 13 all axes from this one on are one.
+    // Before version 13 all axes from this one on are flattened.
     let n: usize = if op == "Softmax-1" { full[axis..].iter().product() } else { full[axis] };
     let name = net.node(&format!("{op} [axis: {axis}]"), &[&x.name]);
     // Exponentials are within [1/e, e], and their sum between n/e and n·e.
@@ -82,7 +82,7 @@ pub(super) fn softmax(net: &mut Net<'_>) -> Vec<Value> {
     vec![Value { name, shape: full, size, error }]
 }
 
-/// Floats and the distance of 1 to the next of them.
+/// Float types and their machine epsilon.
 const FLOATS: [(&str, f64); 4] =
     [("float", 2.0 * ROUNDING), ("double", f64::EPSILON), ("float16", 1e-3), ("bfloat16", 8e-3)];
 
@@ -90,7 +90,7 @@ pub(super) fn hardmax(net: &mut Net<'_>) -> Vec<Value> {
     let full = shape(net, 300_000);
     let axis = net.draw.between(0, full.len() - 1);
     let (dtype, _) = net.draw.pick(&FLOATS);
-    // Of many that are equal the first comes first.
+    // Among equal elements the first wins.
     let words = net.draw.pick(&["", "_n100"]);
     let x = net.any('x', words, dtype, &full);
     let op = net.draw.pick(&["Hardmax-13", "Hardmax-1"]);

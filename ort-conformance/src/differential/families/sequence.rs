@@ -34,7 +34,7 @@ pub(super) fn recurrent(net: &mut Net<'_>) -> Vec<Value> {
     };
     let n_outputs = if gates == 4 { 3 } else { 2 };
     let names = net.node_of(&op, &inputs, n_outputs);
-    // What a step adds, and as much again of all before; cells forget half.
+    // The error of one step, and as much again from all before; cells forget half.
     let own = ROUNDING * ((input + hidden) as f64).sqrt().max(4.0);
     let value = |name| Value { name, shape: Vec::new(), size: 1.0, error: 8.0 * own };
     names.into_iter().map(value).collect()
@@ -65,22 +65,22 @@ pub(super) fn attention(net: &mut Net<'_>) -> Vec<Value> {
         "com.microsoft:MultiHeadAttention-1 [num_heads: {heads}, unidirectional: {causal}]"
     );
     let name = net.node(&op, &inputs);
-    let y = answers(name, size, kv_len, 1.0);
+    let y = attention_output(name, size, kv_len, 1.0);
     let error = y.error + if is_masked { hidden(size, kv_len, causal == 1) } else { 0.0 };
     vec![Value { error, ..y }]
 }
 
-/// What rounding adds where flags hide keys: from the scores of those 10^4 is taken, so that the `size`
-/// terms of each round to that. It matters to queries that see no other keys: as good as none if half of many
-/// are hidden, but the first few if each sees what is before it alone.
+/// What rounding adds where flags mask keys: 10^4 is subtracted from their scores, so that the `size` terms of each
+/// round to that. It matters for queries that see no other keys: practically none if half of many are masked, but the
+/// first few under a causal mask.
 fn hidden(size: usize, n: usize, is_causal: bool) -> f64 {
-    let has_blind = is_causal || n < 48;
-    if has_blind { ROUNDING * 1e4 * (size as f64 + 1.0).sqrt() } else { 0.0 }
+    let has_lone_query = is_causal || n < 48;
+    if has_lone_query { ROUNDING * 1e4 * (size as f64 + 1.0).sqrt() } else { 0.0 }
 }
 
 /// Means of `n` values, weighted by exponentials of scores: sums of `size` products over `√size`.
 /// A score that errs by `e` changes a weight by `e` of it.
-fn answers(name: String, size: usize, n: usize, size_of_q: f64) -> Value {
+fn attention_output(name: String, size: usize, n: usize, size_of_q: f64) -> Value {
     let of_scores = ROUNDING * (size as f64).sqrt() * size_of_q * size_of_q;
     let error = 2.0 * of_scores + ROUNDING * ((n as f64).sqrt() + 8.0);
     Value { name, shape: Vec::new(), size: 1.0, error: error * size_of_q }
@@ -108,14 +108,14 @@ pub(super) fn projected(net: &mut Net<'_>) -> Vec<Value> {
     let op = format!("com.microsoft:Attention-1 [num_heads: {heads}, unidirectional: {causal}]");
     let name = net.node(&op, &inputs);
     let q = Value::sums(String::new(), Vec::new(), (input, [&x, &w]), Some(&bias));
-    let y = answers(name, size, len, q.size.max(1.0));
+    let y = attention_output(name, size, len, q.size.max(1.0));
     let of_q =
         q.error * (2.0 * q.size * (size as f64).sqrt().recip() + 1.0) * q.size.max(1.0) * 4.0;
     let of_mask = if is_masked { hidden(size, len, causal == 1) } else { 0.0 };
     vec![Value { error: y.error.hypot(of_q) + of_mask * q.size.max(1.0), ..y }]
 }
 
-/// The standard's Attention with a past or without, and what hides keys.
+/// The standard's Attention with and without a past, with masks.
 pub(super) fn standard(net: &mut Net<'_>) -> Vec<Value> {
     let (kv_heads, shared) = (net.draw.size(1, 6), net.draw.pick(&[1, 1, 2, 4]));
     let (heads, size) = (kv_heads * shared, net.draw.size(1, 80));
@@ -131,7 +131,7 @@ pub(super) fn standard(net: &mut Net<'_>) -> Vec<Value> {
     };
     let [q, k, v] = [heads, kv_heads, kv_heads].map(|heads| net.input(&shape(heads)));
     let pasts = [(); 2].map(|()| net.input(&[batch, kv_heads, past, size]));
-    // Whether a key is seen, or by how much it is; a head or all alike.
+    // A mask of booleans or floats, per head or for all.
     let mask_shape = [1, net.draw.pick(&[1, heads]), q_len, kv_len];
     let mask = match net.draw.one_in(2) {
         true => net.any('x', "_n3", "bool", &mask_shape),
@@ -148,12 +148,12 @@ pub(super) fn standard(net: &mut Net<'_>) -> Vec<Value> {
         "Attention-24 [q_num_heads: {heads}, kv_num_heads: {kv_heads}, is_causal: {causal}, softcap: {softcap}]"
     );
     let mut names = net.node_of(&op, &inputs, 3).into_iter();
-    let y = answers(names.next().unwrap_or_default(), size, kv_len, 1.0);
+    let y = attention_output(names.next().unwrap_or_default(), size, kv_len, 1.0);
     let kept = |name| Value { name, shape: Vec::new(), size: 1.0, error: ROUNDING };
     [y].into_iter().chain(names.map(kept)).collect()
 }
 
-/// RotaryEmbedding of heads side by side or apart, by positions or rows of their own.
+/// RotaryEmbedding of 3-D or 4-D inputs, with positions or with cache rows per token.
 pub(super) fn rotary(net: &mut Net<'_>) -> Vec<Value> {
     let (heads, pairs) = (net.draw.size(1, 16), net.draw.size(1, 64));
     let size = 2 * pairs + net.draw.pick(&[0, 0, 6]);
@@ -180,7 +180,7 @@ pub(super) fn rotary(net: &mut Net<'_>) -> Vec<Value> {
     vec![Value { name, shape, size: 2.0, error: 2.0 * ROUNDING }]
 }
 
-/// GroupQueryAttention behind a past, whose heads may be rotated.
+/// GroupQueryAttention with a past, whose heads may be rotated.
 pub(super) fn group_query(net: &mut Net<'_>) -> Vec<Value> {
     let (kv_heads, group) = (net.draw.size(1, 6), net.draw.pick(&[1, 2, 4, 7]));
     let (heads, size) = (kv_heads * group, 8 * net.draw.size(1, 12));
@@ -192,7 +192,7 @@ pub(super) fn group_query(net: &mut Net<'_>) -> Vec<Value> {
     let q = net.input(&[batch, len, heads * size]);
     let [k, v] = [(); 2].map(|()| net.input(&[batch, len, kv_heads * size]));
     let [keys, values] = [(); 2].map(|()| net.input(&[batch, kv_heads, past, size]));
-    // The buffer may be longer than what it holds, where there is a past.
+    // The buffer may be longer than its contents, where there is a past.
     let filled = if past > 1 && net.draw.one_in(2) { past / 2 } else { past };
     let total = filled + len;
     let lasts = vec![(total - 1).to_string(); batch].join(", ");
@@ -210,7 +210,7 @@ pub(super) fn group_query(net: &mut Net<'_>) -> Vec<Value> {
          do_rotary: {rotates}, rotary_interleaved: {is_interleaved}]"
     );
     let mut names = net.node_of(&op, &inputs, 3).into_iter();
-    let y = answers(names.next().unwrap_or_default(), size, past + len, 1.0);
+    let y = attention_output(names.next().unwrap_or_default(), size, past + len, 1.0);
     let kept = |name| Value { name, shape: Vec::new(), size: 1.0, error: ROUNDING };
     [y].into_iter().chain(names.map(kept)).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::super::net::{Net, Value, list};
 
-/// The nodes of all trees, each an entry of every list, and the votes of leaves.
+/// The nodes of all trees, each an entry of every list, and the weights of leaves.
 #[derive(Default)]
 struct Nodes {
     trees: Vec<usize>,
@@ -13,20 +13,21 @@ struct Nodes {
     children: [Vec<usize>; 2],
     targets: Vec<usize>,
     weights: Vec<String>,
-    voters: [Vec<usize>; 2],
+    leaves: [Vec<usize>; 2],
 }
 
-/// A number with a point, from -1 to 1: some of the samples are equal to it at its places.
+/// A float literal from -1 to 1, which some samples equal.
 fn number(net: &mut Net<'_>) -> String {
     let thousandths = net.draw.between(0, 2000);
     format!("{:?}", thousandths as f64 / 1000.0 - 1.0)
 }
 
 impl Nodes {
-    /// A tree: each node that is not at the bottom has two children, or is a leaf once in eight times.
+    /// A tree: each node that is not at the bottom has two children, or is a leaf one time in
+    /// eight.
     fn tree(&mut self, net: &mut Net<'_>, tree: usize, sizes: [usize; 3]) {
         let [depth, n_features, n_targets] = sizes;
-        // What is to be written, with its depth; the children of a node come later.
+        // Nodes to be written, with their depths; the children of a node come later.
         let (mut open, mut next) = (vec![(0, depth)], 1);
         while let Some((id, depth)) = open.pop() {
             self.trees.push(tree);
@@ -39,8 +40,8 @@ impl Nodes {
             let children = if is_leaf { [0, 0] } else { [next, next + 1] };
             self.children.iter_mut().zip(children).for_each(|(list, child)| list.push(child));
             if is_leaf {
-                self.voters[0].push(tree);
-                self.voters[1].push(id);
+                self.leaves[0].push(tree);
+                self.leaves[1].push(id);
                 self.targets.push(net.draw.between(0, n_targets - 1));
                 self.weights.push(number(net));
             } else {
@@ -53,7 +54,7 @@ impl Nodes {
     fn attributes(&self) -> String {
         let modes: Vec<String> = self.modes.iter().map(|mode| format!("{mode:?}")).collect();
         let [yes, no] = &self.children;
-        let [trees, voters] = &self.voters;
+        let [trees, leaves] = &self.leaves;
         [
             ("nodes_treeids", list(&self.trees)),
             ("nodes_nodeids", list(&self.ids)),
@@ -63,7 +64,7 @@ impl Nodes {
             ("nodes_truenodeids", list(yes)),
             ("nodes_falsenodeids", list(no)),
             ("target_treeids", list(trees)),
-            ("target_nodeids", list(voters)),
+            ("target_nodeids", list(leaves)),
             ("target_ids", list(&self.targets)),
             ("target_weights", list(&self.weights)),
         ]
@@ -88,6 +89,6 @@ pub(super) fn regressor(net: &mut Net<'_>) -> Vec<Value> {
         nodes.attributes()
     );
     let name = net.node(&op, &[&x.name]);
-    // Votes are summed in the same order.
+    // Weights are summed in the same order.
     vec![Value { name, shape: vec![n, n_targets], size: 1.0, error: 0.0 }]
 }

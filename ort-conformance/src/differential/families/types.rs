@@ -1,5 +1,5 @@
-//! Products of types other than f32, and windows of halves. Operands are small whole numbers, whose sums
-//! are exact, so that results are those of `eval` to the bit.
+//! Products of types other than f32, and windows of f16. Operands are small whole numbers, whose
+//! sums are exact, so that results are those of `eval` to the bit.
 
 use super::super::net::{Net, Value};
 use super::product::sizes;
@@ -7,7 +7,7 @@ use super::product::sizes;
 const WHOLE: [&str; 5] = ["double", "int32", "uint32", "int64", "uint64"];
 const HALVES: [&str; 2] = ["float16", "bfloat16"];
 
-/// Whole numbers below 4 that a run gives, or that are constant.
+/// Whole numbers below 4, as an input or a constant.
 fn some(net: &mut Net<'_>, dtype: &str, shape: &[usize]) -> Value {
     let letter = net.draw.pick(&['x', 'w']);
     net.any(letter, "_n4", dtype, shape)
@@ -17,7 +17,7 @@ fn exact(name: String, shape: Vec<usize>) -> Vec<Value> {
     vec![Value { name, shape, size: 1.0, error: 0.0 }]
 }
 
-/// A product of matrices.
+/// A matrix product.
 pub(super) fn product(net: &mut Net<'_>) -> Vec<Value> {
     let dtype =
         net.draw.pick(&[WHOLE[0], WHOLE[1], WHOLE[2], WHOLE[3], WHOLE[4], HALVES[0], HALVES[1]]);
@@ -52,7 +52,7 @@ pub(super) fn product(net: &mut Net<'_>) -> Vec<Value> {
     }
 }
 
-/// A convolution or a pool of halves.
+/// A convolution or a pool of f16.
 pub(super) fn windows(net: &mut Net<'_>) -> Vec<Value> {
     let dtype = net.draw.pick(&HALVES);
     let [h, w] = [net.draw.size(3, 60), net.draw.size(3, 60)];

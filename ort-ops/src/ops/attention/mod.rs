@@ -1,6 +1,6 @@
 //! Attention: `y = softmax(cap(scale · q·kᵀ) + mask) · v`, for each head.
 
-// collects are bounded: by the rank, or into room that was asked for
+// collects are bounded: by the rank, or into checked allocations
 
 #[cfg(test)]
 mod tests;
@@ -29,12 +29,12 @@ pub const DEFS: &[OpDef] = &[OpDef {
 
 /// Attention of `q: [B, Hq, S, D]` to `k: [B, Hkv, T, D]` and `v: [B, Hkv, T, E]`, or each with the
 /// heads inside the last dimension, `[B, S, Hq·D]`. Then, each optional: a mask that broadcasts to
-/// `[B, Hq, S, T]`, where false or −∞ hides a key (and a short last dimension hides the rest), the
-/// past of k and v, which is put before them, and how many keys of each batch are there, int64.
-/// Outputs: `y` in the form of `q`, present k, present v, and the scores `[B, Hq, S, T]`.
+/// `[B, Hq, S, T]`, where false or −∞ masks a key (and a short last dimension masks the rest), the past of k and v,
+/// which precedes them, and the number of keys of each batch, int64. Outputs: `y` in the form of `q`, present k,
+/// present v, and the scores `[B, Hq, S, T]`.
 ///
-/// Everything is computed in f64 and rounded once, whatever `softmax_precision` says. A query that
-/// sees no key gives zeros.
+/// Everything is computed in f64 and rounded once, whatever `softmax_precision` is. A query that sees no key gives
+/// zeros.
 ///
 /// Source: ONNX operator set, Attention-25, and 23 and 24.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +43,7 @@ pub struct Attention {
     pub q_num_heads: Option<usize>,
     /// Heads of k and v, where they are inside the last dimension.
     pub kv_num_heads: Option<usize>,
-    /// What scores are multiplied with; `1/√D` if it is not given.
+    /// The factor of the scores; `1/√D` by default.
     pub scale: Option<f32>,
     /// `softcap · tanh(score / softcap)`; 0 is none.
     pub softcap: f32,
@@ -51,7 +51,7 @@ pub struct Attention {
     pub is_causal: bool,
     /// How many keys before and after itself a query sees, where that is limited.
     pub window: [Option<usize>; 2],
-    /// Which scores the last output holds.
+    /// Which scores the last output contains.
     pub scores: Stage,
 }
 
@@ -98,8 +98,7 @@ impl Attention {
         ])
     }
 
-    /// The sizes that follow from the shapes of the inputs, where those that are absent are empty, and the
-    /// length of the past.
+    /// The sizes that follow from the shapes of the inputs, where absent ones are empty, and the length of the past.
     ///
     /// # Errors
     /// If the shapes do not fit each other.
@@ -130,7 +129,7 @@ impl Attention {
         Ok((Sizes { batch, q_heads, kv_heads, q_len, kv_len, size, v_size: v[3] }, past))
     }
 
-    /// Reads k or v, behind its past if there is one.
+    /// Reads k or v, after its past if there is one.
     fn present(
         inputs: Inputs<'_>,
         index: usize,

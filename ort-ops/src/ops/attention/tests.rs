@@ -13,7 +13,8 @@ fn zeros(shape: &[usize]) -> Tensor {
     Tensor::zeros(DType::F32, shape).unwrap()
 }
 
-/// Runs on zero queries and keys, so that a query takes the mean of the values it sees: 1, 2, 4, ….
+/// Runs on zero queries and keys, so that a query returns the mean of the values it sees: 1, 2, 4,
+/// ….
 fn means(case: &Case, q_len: usize, kv_len: usize, rest: &[Option<Tensor>]) -> Vec<f32> {
     let values: Vec<f32> = (0_u8..).map(|j| f32::from(1_u16 << j)).take(kv_len).collect();
     let mut inputs = vec![
@@ -112,7 +113,7 @@ fn each_stage_of_the_scores_can_be_seen() {
 }
 
 #[test]
-fn empty_dimensions_pass_and_what_does_not_fit_is_refused() {
+fn empty_dimensions_are_accepted_and_mismatches_rejected() {
     let run = |q: &[usize], k: &[usize], v: &[usize]| {
         case().run(&[zeros(q), zeros(k), zeros(v)]).map(|_| ())
     };

@@ -49,7 +49,7 @@ impl Visible {
         if let Some(mask) = &self.mask {
             mask.fill(query, row);
         }
-        // Sizes fit in i64, as `new` has seen; what saturates is out of every range.
+        // Sizes fit in i64, as `new` checked; saturated values are out of every range.
         let int = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let position = self.offsets[query.batch] + int(query.index);
         let [before, after] = self.window;

@@ -40,8 +40,8 @@ pub(super) fn one_by_one(
         return store(&parse_all(x.as_strings()?, y.dtype())?, |&x| x, y, narrowing);
     }
     if dtype.is_packed() {
-        let decode = |code: &u8| dtype.decode_packed(*code).map_or(0.0, f64::from);
-        return store(&x.unpacked()?, |code| Wide::Float(decode(code)), y, narrowing);
+        let decode = |bits: &u8| dtype.decode_packed(*bits).map_or(0.0, f64::from);
+        return store(&x.unpacked()?, |bits| Wide::Float(decode(bits)), y, narrowing);
     }
     with_dtype!(dtype, [F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0],
         T => store(x.as_slice::<T>()?, |x| Wide::Float(f64::from(x.to_f32())), y, narrowing),
@@ -74,22 +74,22 @@ fn store<S>(
         Ok(())
     },
     else => {
-        let code = |x| narrowing.code(dtype, widen(x)).ok_or_else(|| unsupported(0, dtype));
-        let codes = try_collected(x.iter().map(code))?;
+        let encode = |x| narrowing.encode(dtype, widen(x)).ok_or_else(|| unsupported(0, dtype));
+        let encoded = try_collected(x.iter().map(encode))?;
         if dtype.is_packed() {
-            y.pack(&codes)?;
+            y.pack(&encoded)?;
         } else {
-            y.into_words::<u8>()?.copy_from_slice(&codes);
+            y.into_words::<u8>()?.copy_from_slice(&encoded);
         }
         Ok(())
     })
 }
 
 fn parse_all(texts: &[String], to: DType) -> Result<Vec<Wide>, OpError> {
-    // Whatever is no integer type is made from a float, and knows −0.
+    // All types except small integers are converted from a float, and have −0.
     let is_small_integer = to.is_packed() && to != DType::F4E2M1;
     let to_float = !(to.is_integer() || is_small_integer || to == DType::Bool);
-    let no_number = OpError::InputValue { index: 0, what: "a string that is no number" };
+    let no_number = OpError::InputValue { index: 0, what: "a string that is not a number" };
     let parse = |x: &String| text::parse(x, to_float).ok_or_else(|| no_number.clone());
     try_collected(texts.iter().map(parse))
 }

@@ -38,11 +38,11 @@ pub const DEFS: &[OpDef] = &[
     },
 ];
 
-/// Cast: `y[i] = x[i]` as the type `to`. Any type but complex, from and to.
+/// Cast: `y[i] = x[i]` as the type `to`. Any types except complex.
 ///
 /// - To a float: the nearest value, ties to even; ±∞ beyond the range.
-/// - From float to integer: toward zero. Beyond the range the standard leaves the value open; it
-///   is what ONNX Runtime gives on x86: 32 and 64 bits give the smallest signed value, fewer bits
+/// - From float to integer: toward zero. Beyond the range the standard leaves the value open; it is that of ONNX
+/// Runtime on x86: 32 and 64 bits give the smallest signed value, fewer bits
 ///   are the low ones of the 32-bit result.
 /// - From integer to integer: the low bits.
 /// - To bool: whether it is not zero (NaN is not).
@@ -54,7 +54,7 @@ pub const DEFS: &[OpDef] = &[
 pub struct Cast {
     /// The type of the result.
     pub to: DType,
-    /// How 8-bit floats are made.
+    /// The rounding of 8-bit floats.
     pub narrowing: Narrowing,
 }
 
@@ -63,11 +63,11 @@ pub struct Cast {
 /// Source: ONNX operator set, CastLike-25.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CastLike {
-    /// How 8-bit floats are made.
+    /// The rounding of 8-bit floats.
     pub narrowing: Narrowing,
 }
 
-/// BitCast: the bits of `x[i]` as an element of the type `to`, which has as many. No strings.
+/// BitCast: the bits of `x[i]` as an element of the type `to`, which has the same size. Not for strings.
 ///
 /// Source: ONNX operator set, BitCast-26.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use ort_tensor::{Bool, DType, TensorView, TensorViewMut, bf16, f16, with_dtype};
 use super::wide::Small;
 use crate::elementwise::unsupported;
 
-/// Elements that pass through f32 on their way, at once: 4 KiB, which stay in the first-level cache.
+/// Elements converted through f32 at a time: 4 KiB, which stay in the L1 cache.
 const CHUNK: usize = 1024;
 
-/// Whether [`convert`] knows the pair.
+/// Whether [`convert`] supports the pair.
 pub(super) fn is_known(from: DType, to: DType) -> bool {
     use DType::{Bf16, Bool, F16, F32, I8, I16, I32, I64, U8, U16, U32};
     let is_integer = |dtype| matches!(dtype, Bool | I8 | I16 | I32 | I64 | U8 | U16 | U32);
@@ -22,7 +22,7 @@ pub(super) fn is_known(from: DType, to: DType) -> bool {
     }
 }
 
-/// `y[i] = x[i]`, what widening and narrowing each element gives.
+/// `y[i] = x[i]`, equal to widening and narrowing each element.
 pub(super) fn convert(x: TensorView<'_>, y: TensorViewMut<'_>) -> Result<(), OpError> {
     let (from, to) = (x.dtype(), y.dtype());
     match (from, to) {
@@ -57,7 +57,7 @@ fn from_half<T: Small>(x: &[f16], y: &mut [T]) {
     }
 }
 
-/// Halves are exact up to 2¹¹ and infinite beyond 2¹⁶, f32 exact up to 2²⁴: nothing is rounded twice.
+/// f16 is exact up to 2¹¹ and infinite beyond 2¹⁶, f32 exact up to 2²⁴: nothing is rounded twice.
 fn to_half<T: Small>(x: &[T], y: &mut [f16]) {
     let mut wide = [0.0_f32; CHUNK];
     for (x, y) in x.chunks(CHUNK).zip(y.chunks_mut(CHUNK)) {
@@ -75,13 +75,13 @@ mod tests {
     use super::is_known;
     use ort_tensor::{DType, Tensor, f16};
 
-    /// Every half, more than once: whole chunks and what is left of one.
+    /// Every f16, more than once: whole chunks and a partial one.
     fn halves() -> Tensor {
         let all: Vec<f16> = (0..=u16::MAX).chain(0..77).map(f16::from_bits).collect();
         Tensor::from_slice(&[all.len()], &all).unwrap()
     }
 
-    /// Floats of all signs and exponents, and those around the ends of integers.
+    /// Floats of all signs and exponents, and those around the limits of integer types.
     fn floats() -> Tensor {
         let sweep = (0..=u32::MAX).step_by(100_003).map(f32::from_bits);
         let ends = [7, 8, 15, 16, 31, 32, 63, 64].map(|n| 2_f32.powi(n));

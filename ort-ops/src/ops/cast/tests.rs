@@ -16,9 +16,9 @@ fn strings(texts: &[&str]) -> Tensor {
     Tensor::from_strings(&[texts.len()], texts).unwrap()
 }
 
-fn packed(dtype: DType, codes: &[u8]) -> Tensor {
-    let mut tensor = Tensor::zeros(dtype, &[codes.len()]).unwrap();
-    pack(codes, dtype.bits(), tensor.view_mut().into_bytes().unwrap());
+fn packed(dtype: DType, elements: &[u8]) -> Tensor {
+    let mut tensor = Tensor::zeros(dtype, &[elements.len()]).unwrap();
+    pack(elements, dtype.bits(), tensor.view_mut().into_bytes().unwrap());
     tensor
 }
 
@@ -62,14 +62,14 @@ fn text_is_what_others_read_and_write() {
     let x = strings(&["9223372036854775807", "100.7", "-3"]);
     assert_eq!(cast(DType::I64).tensor(&[x]), Ok(tensor(&[3], &[i64::MAX, 100, -3])));
     let error = cast(DType::F32).tensor(&[strings(&["1x"])]).unwrap_err();
-    assert_eq!(error, "input 0: a string that is no number");
+    assert_eq!(error, "input 0: a string that is not a number");
 }
 
 #[test]
 fn packed_integers_wrap() {
     let x: Vec<f32> = (-9..16_i16).map(f32::from).collect();
-    let codes: Vec<u8> = (-9..16_i8).map(|x| x.to_le_bytes()[0] & 15).collect();
-    let y = packed(DType::I4, &codes);
+    let elements: Vec<u8> = (-9..16_i8).map(|x| x.to_le_bytes()[0] & 15).collect();
+    let y = packed(DType::I4, &elements);
     assert_eq!(cast(DType::I4).tensor(&[tensor(&[25], &x)]), Ok(y.clone()));
     let back = cast(DType::I8).tensor(&[y]).unwrap();
     assert_eq!(back.as_slice::<i8>().unwrap()[..4], [7, -8, -7, -6]);
@@ -78,7 +78,7 @@ fn packed_integers_wrap() {
 }
 
 #[test]
-fn small_floats_saturate_unless_told_not_to() {
+fn small_floats_saturate_by_default() {
     let x = || tensor(&[2], &[1e9_f64, -0.1]);
     let y = tensor(&[2], &[F8E4M3Fn::from_f32(448.0, true), F8E4M3Fn::from_f32(-0.1, true)]);
     assert_eq!(cast(DType::F8E4M3Fn).tensor(&[x()]), Ok(y));
@@ -93,7 +93,7 @@ fn small_floats_saturate_unless_told_not_to() {
 }
 
 #[test]
-fn four_bit_floats_round_to_the_even_code() {
+fn four_bit_floats_round_to_even() {
     let x = [0.25_f32, 0.75, -1.75, 2.5, 3.5, 5.0, 100.0, f32::NAN, -0.0];
     let y = packed(DType::F4E2M1, &[0, 2, 8 | 4, 4, 6, 6, 7, 8, 8]);
     assert_eq!(cast(DType::F4E2M1).tensor(&[tensor(&[9], &x)]), Ok(y.clone()));
@@ -147,8 +147,8 @@ fn bits_are_kept_where_there_are_as_many() {
     assert_eq!(bitcast(DType::U32).tensor(std::slice::from_ref(&x)), Ok(y));
     assert!(bitcast(DType::U64).tensor(&[x]).is_err());
     assert!(bitcast(DType::String).tensor(&[strings(&["a"])]).is_err());
-    let codes = packed(DType::I4, &[15, 1, 8]);
-    assert_eq!(bitcast(DType::U4).tensor(&[codes]), Ok(packed(DType::U4, &[15, 1, 8])));
+    let elements = packed(DType::I4, &[15, 1, 8]);
+    assert_eq!(bitcast(DType::U4).tensor(&[elements]), Ok(packed(DType::U4, &[15, 1, 8])));
     let complex = tensor(&[1], &[Complex::new(1.0_f32, -0.0)]);
     let bits = tensor(&[1], &[0x8000_0000_3f80_0000_u64]);
     assert_eq!(bitcast(DType::U64).tensor(std::slice::from_ref(&complex)), Ok(bits.clone()));

@@ -2,8 +2,8 @@
 
 use super::wide::Wide;
 
-/// The number that `text` says, blanks around it aside; `None` if it is none. Integers are read
-/// exactly unless a float is wanted, for which `-0` is a number of its own.
+/// The number in `text`, without surrounding spaces; `None` if it is not a number. Integers are read exactly unless a
+/// float is requested, where `-0` differs from `0`.
 pub(super) fn parse(text: &str, to_float: bool) -> Option<Wide> {
     let text = text.trim();
     let integer = if to_float { None } else { text.parse().ok().map(Wide::Integer) };

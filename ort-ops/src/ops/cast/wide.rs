@@ -1,4 +1,4 @@
-//! A number wide enough for any element, and the way to it and back.
+//! A number wide enough for any element, with conversions in both directions.
 
 use ort_tensor::{Bool, Element, Number, bf16, f16};
 
@@ -18,21 +18,19 @@ impl Wide {
         }
     }
 
-    /// The integer toward zero; `i32::MIN` for floats that it does not hold, the low bits for
-    /// integers.
+    /// The integer toward zero; `i32::MIN` for floats out of range, the low bits for integers.
     pub(super) fn to_i32(self) -> i32 {
         narrow_integer::<i32>(self)
     }
 }
 
-/// An element that has one value and can be made from any.
+/// An element that can be converted from and to a [`Wide`].
 pub(super) trait Castable: Element {
     fn widen(self) -> Wide;
     fn narrow(x: Wide) -> Self;
 }
 
-/// An integer on its way from or to a float of 32 bits or fewer: what [`Castable`] gives, without a
-/// branch.
+/// An integer converted from or to a float of at most 32 bits: as [`Castable`], without a branch.
 pub(super) trait Small: Element {
     fn of_f32(x: f32) -> Self;
     fn to_f32(self) -> f32;
@@ -41,7 +39,7 @@ pub(super) trait Small: Element {
 macro_rules! small {
     ($($ty:ty: |$x:ident| $of_f32:expr;)*) => { $(
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss,
-            reason = "the low bits are what is asked for")]
+            reason = "the low bits are requested")]
         impl Small for $ty {
             #[inline(always)]
             fn of_f32($x: f32) -> Self { $of_f32 }
@@ -52,7 +50,7 @@ macro_rules! small {
     )* };
 }
 
-// The conversions of Rust end where the type does, and NaN gives 0.
+// The conversions of Rust saturate, and NaN gives 0.
 small! {
     i32: |x| if x < 2_147_483_648.0 { x as i32 } else { i32::MIN };
     i64: |x| if x < 9_223_372_036_854_775_808.0 { x as i64 } else { i64::MIN };
@@ -75,7 +73,7 @@ impl Small for Bool {
     }
 }
 
-/// What a float and an integer become as an integer type.
+/// Conversion of floats and integers to an integer type.
 trait Truncate: Sized {
     fn of_float(x: f64) -> Self;
     fn of_integer(x: i128) -> Self;
@@ -91,7 +89,7 @@ fn narrow_integer<T: Truncate>(x: Wide) -> T {
 macro_rules! integers {
     ($($ty:ty: |$x:ident| $of_float:expr;)*) => { $(
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss,
-            reason = "the low bits are what is asked for")]
+            reason = "the low bits are requested")]
         impl Truncate for $ty {
             fn of_float($x: f64) -> Self { $of_float }
             fn of_integer(x: i128) -> Self { x as $ty }
@@ -107,8 +105,8 @@ macro_rules! integers {
 /// 2^63, the first double beyond `i64`.
 const BEYOND_I64: f64 = 9_223_372_036_854_775_808.0;
 
-// The conversion instructions of x86 make 32 or 64 bits, the smallest value standing for what does
-// not fit; narrower and unsigned types take its low bits.
+// The conversion instructions of x86 return 32 or 64 bits, or the smallest value if the result does not fit; narrower
+// and unsigned types take its low bits.
 integers! {
     i32: |x| if x > -2_147_483_649.0 && x < 2_147_483_648.0 { x as i32 } else { i32::MIN };
     i64: |x| if (-BEYOND_I64..BEYOND_I64).contains(&x) { x as i64 } else { i64::MIN };

@@ -19,7 +19,7 @@ pub(super) struct Factor<S> {
     pub(super) data: Vec<S>,
 }
 
-/// One index of a loop: how often it runs, and how far it moves in the result and both factors.
+/// One index of a loop: its extent, and its strides in the result and both factors.
 #[derive(Clone, Copy)]
 struct Axis {
     len: usize,
@@ -27,13 +27,13 @@ struct Axis {
 }
 
 impl<S> Factor<S> {
-    /// How far `label` moves: a dimension of 1 is stretched, one that is named twice is a diagonal.
+    /// The stride of `label`: 0 for a broadcast dimension of 1, the sum for a repeated one (a diagonal).
     fn stride(&self, label: Label) -> usize {
         stride(&self.labels, &self.shape, label)
     }
 }
 
-/// How far `label` moves in a tensor whose dimensions are `labels`.
+/// The stride of `label` in a tensor whose dimensions are `labels`.
 pub(super) fn stride(labels: &[Label], shape: &[usize], label: Label) -> usize {
     let strides = row_major_strides(shape);
     let dims = labels.iter().zip(shape).zip(&strides);
@@ -77,7 +77,7 @@ pub(super) fn contract<S: Sum>(
     Ok(y)
 }
 
-/// The axis to walk innermost: one along which nothing jumps if there is one, else the longest.
+/// The innermost axis: one with strides of at most 1 if there is one, else the longest.
 fn take_inner(axes: &mut Vec<Axis>) -> Axis {
     let is_smooth = |axis: &Axis| axis.strides.iter().all(|&stride| stride <= 1);
     let best = (0..axes.len()).max_by_key(|&i| (is_smooth(&axes[i]), axes[i].len));

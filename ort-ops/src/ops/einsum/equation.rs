@@ -7,14 +7,14 @@
 pub struct Equation {
     /// The terms of the operands.
     pub inputs: Vec<Vec<Symbol>>,
-    /// The term of the result; if the equation has none, the ellipsis and what stands once.
+    /// The term of the result; if the equation has none, the ellipsis and the letters that occur once.
     pub output: Vec<Symbol>,
 }
 
-/// What stands in a term.
+/// A part of a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Symbol {
-    /// As many dimensions as the letters leave.
+    /// The dimensions not covered by letters.
     Ellipsis,
     /// The index of one dimension: an ASCII letter.
     Letter(u8),
@@ -28,7 +28,7 @@ pub(super) enum Label {
 }
 
 impl Equation {
-    /// Reads an equation; `None` if it is none.
+    /// Parses an equation; `None` if it is invalid.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let text = text.replace(' ', "");
         let (inputs, output) = match text.split_once("->") {
@@ -98,7 +98,7 @@ fn parse_term(text: &str) -> Option<Vec<Symbol>> {
     Some(term)
 }
 
-/// The ellipsis, if there is one, and the letters that stand once, in ASCII order.
+/// The ellipsis, if there is one, and the letters that occur once, in ASCII order.
 fn implicit_output(inputs: &[Vec<Symbol>]) -> Vec<Symbol> {
     let mut symbols: Vec<Symbol> = inputs.iter().flatten().copied().collect();
     symbols.sort_unstable();

@@ -29,7 +29,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// Einsum: `y[output] = Σ Π xᵢ[termᵢ]` over all indices that the output does not name. Any number
-/// of operands of one number type; dimensions of 1 stretch. Floats are summed in double precision
+/// of operands of one number type; dimensions of 1 broadcast. Floats are summed in double precision
 /// and rounded once, integers wrap.
 ///
 /// Operands are multiplied from left to right, each index summed as soon as no later operand needs
@@ -42,21 +42,20 @@ pub struct Einsum {
     pub equation: Equation,
 }
 
-/// An index of two operands' sum of products: how often it runs, and how far it moves in both, 0
-/// where an operand does not have it or stretches.
+/// An index of two operands' sum of products: its extent, and its strides, 0 where an operand lacks it or broadcasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Index {
-    /// How often it runs.
+    /// Its extent.
     pub len: usize,
-    /// Elements from one to the next in each operand.
+    /// Its stride in each operand.
     pub strides: [usize; 2],
-    /// Whether the result does not have it.
+    /// Whether the result lacks it.
     pub is_summed: bool,
 }
 
 impl Einsum {
-    /// The shape of the result and the indices of a sum of products of two operands: those of the
-    /// result in its order, then those that are summed.
+    /// The shape of the result and the indices of a sum of products of two operands: those of the result in its
+    /// order, then the summed ones.
     ///
     /// # Errors
     /// If there are not two operands, or their shapes do not fit the equation.

@@ -1,4 +1,4 @@
-//! BifurcationDetector: how far predicted tokens follow their source, and where to go on.
+//! BifurcationDetector: how far predicted tokens follow their source, and where to continue.
 
 use std::sync::Arc;
 
@@ -18,8 +18,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 
 /// BifurcationDetector, a step of aggressive decoding: `tokens = current ++ predicted[..=i]`, where
 /// `predicted` first differs from `source[match..]` at `i`, and the end of the only n-gram of
-/// `source` that is the end of `tokens`, for the least `n` of `min..=max` that has no two; −1 if
-/// there is none.
+/// `source` that is the end of `tokens`, for the least `n` of `min..=max` with at most one; −1 if there is none.
 ///
 /// Inputs, all int64: `source: [S]`, `current: [C]`, `match` (one element), and none or
 /// `predicted: [S + 1 − match]`.
@@ -61,7 +60,7 @@ impl BifurcationDetector {
     }
 }
 
-/// The beginning of `predicted` that is of use.
+/// The accepted prefix of `predicted`.
 fn accepted<'a>(source: &[i64], start: i64, predicted: &'a [i64]) -> Result<&'a [i64], OpError> {
     let rest = usize::try_from(start).ok().and_then(|start| source.get(start..));
     let len = source.len();

@@ -19,7 +19,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// CDist: `y[m, k] = Σ (a[m, n] − b[k, n])²`, or its square root; `a`: `[M, N]` and `b`: `[K, N]` of
 /// one float type. Summed in double precision and rounded once.
 ///
-/// Source: com.microsoft, CDist-1 (ONNX Runtime 1.31), of whose metrics its kernels have these two.
+/// Source: com.microsoft, CDist-1 (ONNX Runtime 1.31), whose kernels support only these two
+/// metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CDist {
     /// Whether distances are squared.

@@ -1,4 +1,4 @@
-//! CropAndResize: boxes cut out of images and brought to one size.
+//! CropAndResize: boxes cropped from images and resized to one size.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub struct CropAndResize {
     pub extrapolation_value: f32,
 }
 
-/// A place between two elements of an axis, and how far behind the first it is.
+/// A position between two elements of an axis, with its distance from the first.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     before: usize,
@@ -65,7 +65,7 @@ impl CropAndResize {
         len: usize,
         is_double: bool,
     ) -> Result<Room<Option<Place>>, TensorError> {
-        // What is added or multiplied in double precision and rounded is what float32 would give.
+        // A sum or product in double precision, rounded, equals that of float32.
         let round = |x: f64| if is_double { x } else { f64::from(f32::from_f64(x)) };
         let greatest = n as f64 - 1.0;
         let step = round(round(round(end - start) * greatest) / (len as f64 - 1.0));
@@ -76,7 +76,7 @@ impl CropAndResize {
             _ => round(round(start * greatest) + round(i as f64 * step)),
         };
         let inside = |place: f64| {
-            // NaN is nowhere.
+            // NaN is outside.
             let is_inside = place >= 0.0 && place <= greatest;
             let index = |place: f64| usize::try_from(u64::from_f64(place)).unwrap_or(usize::MAX);
             let (before, after) = if self.is_nearest {
@@ -152,7 +152,7 @@ fn crop_size(size: &[i64]) -> Result<[usize; 2], OpError> {
     size.map(|(height, width)| [height, width]).ok_or(wrong)
 }
 
-/// The image of each box, which there are `n` of.
+/// The image of each of the `n` boxes.
 fn indices(images: TensorView<'_>, n: usize) -> Result<Vec<usize>, OpError> {
     let inside = |index: i64| {
         let image = usize::try_from(index).ok().filter(|&image| image < n);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn mismatched_operands_are_rejected() {
         assert!(run("bilinear", [0.0; 4], [0, 1]).is_err());
         assert!(run("cubic", [0.0; 4], [1, 1]).is_err());
         let inputs = |index: i32| {

@@ -1,9 +1,9 @@
-//! DynamicTimeWarping: the cheapest way through a matrix of costs.
+//! DynamicTimeWarping: the cheapest path through a cost matrix.
 //!
 //! ```text
 //! total[0, 0] = 0, total[0, j] = total[i, 0] = ∞
 //! total[i, j] = cost[i, j] + min(total[i−1, j−1], total[i−1, j], total[i, j−1])
-//! the way back from the last element follows the minimum
+//! the path back from the last element follows the minimum
 //! ```
 
 use std::sync::Arc;
@@ -24,15 +24,15 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: |_| Ok(Arc::new(DynamicTimeWarping)),
 }];
 
-/// DynamicTimeWarping: `y: [2, L]` int32, the rows and columns of the cheapest way from the first
-/// element of `x: [M, N]` or `[1, M, N]`, floats, to the last, each step one down, one right, or
-/// both. Of ways that cost the same the one whose last step is right counts.
+/// DynamicTimeWarping: `y: [2, L]` int32, the rows and columns of the cheapest path from the first element of `x: [M,
+/// N]` or `[1, M, N]`, floats, to the last, each step one down, one right, or both. Of paths of equal cost the one
+/// whose last step is to the right is chosen.
 ///
 /// Source: com.microsoft, DynamicTimeWarping-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DynamicTimeWarping;
 
-/// The last step of the cheapest way to an element.
+/// The last step of the cheapest path to an element.
 #[derive(Clone, Copy)]
 enum Step {
     Both,
@@ -74,10 +74,10 @@ impl Operator for DynamicTimeWarping {
     }
 }
 
-/// The last step to each element. Totals are rounded to the type of the costs, which tells ties.
+/// The last step to each element. Totals are rounded to the type of the costs, which decides ties.
 fn steps<T: Number>(cost: &[T], n_columns: usize) -> Result<Vec<Step>, OpError> {
     let mut steps = with_room(cost.len())?;
-    // The totals of the row above, behind that of the column before the first.
+    // The totals of the row above, preceded by that of the column before the first.
     let mut above = filled(f64::INFINITY, n_columns.saturating_add(1))?;
     above[0] = 0.0;
     let mut pace = Pace::new();
@@ -102,7 +102,7 @@ fn steps<T: Number>(cost: &[T], n_columns: usize) -> Result<Vec<Step>, OpError> 
     Ok(steps)
 }
 
-/// The way, from the last element back until a step leaves the matrix.
+/// The path, from the last element back until a step leaves the matrix.
 fn way(
     steps: &[Step],
     n_rows: usize,

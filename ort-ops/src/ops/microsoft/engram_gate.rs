@@ -1,6 +1,6 @@
-//! EngramGate: values that pass a gate made of a key and a query.
+//! EngramGate: values multiplied by a gate computed from a key and a query.
 
-// collects are bounded: into room that was asked for
+// collects are bounded: into checked allocations
 
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ mod tests {
     fn keys_that_fit_the_query_open_the_gate() {
         let case = |n| Case::new("EngramGate", 1).domain("com.microsoft").outputs(n);
         let case = |n| case(n).attr("epsilon", Attr::Float(0.0));
-        // The first key stands across the query; the second is far along it.
+        // The first key is orthogonal to the query; the second is parallel to it.
         let key = tensor(&[1, 1, 2, 1], &[0_f32, 3.0]);
         let query = tensor(&[1, 1, 2, 1], &[1_f32, 1.0]);
         let value = tensor(&[1, 1, 1], &[8_f32]);

@@ -48,7 +48,7 @@ impl Operator for GatedAdd {
                 *out = T::from_f64(Number::to_f64(x) + Number::to_f64(gated));
             }
             Ok(())
-        }, else => Err(OpError::Unsupported { what: "a gate of no floats" }))
+        }, else => Err(OpError::Unsupported { what: "a gate of other types than floats" }))
     }
 }
 

@@ -1,4 +1,4 @@
-//! GatedRMSNorm: an RMS norm whose result passes a gate.
+//! GatedRMSNorm: an RMS norm whose result is multiplied by a gate.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: GatedRmsNorm::build,
 }];
 
-/// GatedRMSNorm: `y = x / √(mean(x²) + epsilon) · scale · f(gate)` of `x` and `gate: […, H·C]`, each
-/// run of C on its own, and `scale: [C]`; `f` is the sigmoid, or its product with the gate.
+/// GatedRMSNorm: `y = x / √(mean(x²) + epsilon) · scale · f(gate)` of `x` and `gate: […, H·C]`, each run of C
+/// separately, and `scale: [C]`; `f` is the sigmoid, or its product with the gate.
 ///
 /// Source: com.microsoft, GatedRMSNorm-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq)]

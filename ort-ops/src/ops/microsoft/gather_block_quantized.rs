@@ -1,4 +1,4 @@
-//! GatherBlockQuantized: entries of an axis of a quantized tensor, picked by indices and dequantized.
+//! GatherBlockQuantized: entries of an axis of a quantized tensor, selected by indices and dequantized.
 
 // collects are bounded: by the rank
 
@@ -17,7 +17,7 @@ use crate::infer::{
 };
 use crate::lanes::Lanes;
 use crate::ops::microsoft::matmul_nbits::{expect_block_size, read_bits};
-use crate::weights::code;
+use crate::weights::packed_at;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -31,12 +31,11 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// GatherBlockQuantized: `y[a…, i…, b…] = (x − zero_point) · scale` at `[a…, indices[i…], b…]`, where
 /// `indices` takes the place of `gather_axis`; zeros where an index is out of range.
 ///
-/// `x`: int4, uint4, float8, float4e2m1, or uint8, in which codes of `bits` bits are packed along the
+/// `x`: int4, uint4, float8, float4e2m1, or uint8, in which quantized values of `bits` bits are packed along the
 /// last axis. Scales: floats, one for each `block_size` elements along `quantize_axis`; for a float
-/// `x`, a block size of 0 is the whole axis, and a scale of one element along another axis is for
-/// all of it. Zero points: of the type of `x`, as many as scales, packed as `x` is; none for a float
-/// `x`; absent, they are half the range for uint8, else 0. Uint8 is gathered along axis 0 and
-/// quantized along the last.
+/// `x`, a block size of 0 means the whole axis, and a scale of one element along another axis applies to all of it.
+/// Zero points: of the type of `x`, as many as scales, packed as `x` is; not for a float `x`; the default is half the
+/// range for uint8, else 0. Uint8 is gathered along axis 0 and quantized along the last.
 ///
 /// Source: com.microsoft, GatherBlockQuantized-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +46,7 @@ pub struct GatherBlockQuantized {
     pub quantize_axis: i64,
     /// The elements of a block, a power of two from 16 on, or 0.
     pub block_size: usize,
-    /// The bits of a code in uint8: 2, 4 or 8.
+    /// The bits of a quantized value in uint8: 2, 4 or 8.
     pub bits: usize,
 }
 
@@ -65,7 +64,7 @@ impl GatherBlockQuantized {
         }))
     }
 
-    /// What follows from type and dimensions of `x`.
+    /// The layout that follows from type and dimensions of `x`.
     fn layout(self, dtype: DType, x: &[Dim]) -> Result<Layout, OpError> {
         let rank = x.len();
         let gather = normalize_axis(self.gather_axis, rank)?;
@@ -82,45 +81,45 @@ impl GatherBlockQuantized {
             return Err(OpError::AttributeValue { name: "bits", found: self.bits.to_string() });
         }
         let per_byte = if dtype == DType::U8 { 8 / self.bits } else { 1 };
-        let mut codes: Dims = x.into();
+        let mut quantized: Dims = x.into();
         if per_byte > 1 {
-            codes[rank - 1] = codes[rank - 1].map(|n| n.checked_mul(per_byte));
+            quantized[rank - 1] = quantized[rank - 1].map(|n| n.checked_mul(per_byte));
         }
         let block = if self.block_size == 0 { usize::MAX } else { self.block_size };
-        let mut scales = codes.clone();
-        scales[quantize] = codes[quantize].map(|n| Some(n.div_ceil(block)));
-        Ok(Layout { gather, quantize, per_byte, block, is_float, codes, scales })
+        let mut scales = quantized.clone();
+        scales[quantize] = quantized[quantize].map(|n| Some(n.div_ceil(block)));
+        Ok(Layout { gather, quantize, per_byte, block, is_float, quantized, scales })
     }
 
     /// The element of the quantized values at position `i`, as a number.
     fn element(self, x: TensorView<'_>, i: usize) -> Result<f64, OpError> {
         let dtype = x.dtype();
         if let Some(bytes) = x.as_bytes().filter(|_| dtype.is_packed()) {
-            let value = dtype.decode_packed(code(bytes, dtype.bits(), i));
+            let value = dtype.decode_packed(packed_at(bytes, dtype.bits(), i));
             return value.map(f64::from).ok_or_else(|| unsupported(0, dtype));
         }
         with_dtype!(dtype, [F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz],
             T => Ok(f64::from(x.as_slice::<T>()?[i].to_f32())),
-            else => Ok(f64::from(code(x.as_slice::<u8>()?, self.bits, i))))
+            else => Ok(f64::from(packed_at(x.as_slice::<u8>()?, self.bits, i))))
     }
 }
 
-/// How quantized values and scales lie.
+/// The layout of quantized values and scales.
 struct Layout {
     gather: usize,
     quantize: usize,
-    /// How many quantized values an element of `x` holds.
+    /// How many quantized values an element of `x` contains.
     per_byte: usize,
     /// The quantized values of a block.
     block: usize,
     is_float: bool,
-    codes: Dims,
-    /// Of the scales, if none is shared.
+    quantized: Dims,
+    /// The dimensions of the scales, if none is shared.
     scales: Dims,
 }
 
 impl Layout {
-    /// That scales and zero points of these dimensions are those of the quantized values.
+    /// Checks that scales and zero points of these dimensions are those of the quantized values.
     fn check(&self, scales: Option<&[Dim]>, zero_points: Option<&[Dim]>) -> Result<(), OpError> {
         let Some(scales) = scales else { return Ok(()) };
         let is_shared =
@@ -144,7 +143,7 @@ impl Layout {
     }
 
     fn gathered(&self, indices: &[Dim]) -> Dims {
-        let (before, after) = (&self.codes[..self.gather], &self.codes[self.gather + 1..]);
+        let (before, after) = (&self.quantized[..self.gather], &self.quantized[self.gather + 1..]);
         before.iter().chain(indices).chain(after).cloned().collect()
     }
 }
@@ -171,11 +170,11 @@ impl Operator for GatherBlockQuantized {
         let zero_dims = zero_points.map(|z| known_dims(z.shape()));
         layout.check(Some(&known_dims(scales.shape())), zero_dims.as_deref())?;
         let shape = known_shape(&layout.gathered(&known_dims(indices.shape())))?;
-        let codes = known_shape(&layout.codes)?;
+        let quantized = known_shape(&layout.quantized)?;
         let mut y = crate::accumulate::zeros(n_elements(&shape).ok_or(OpError::TooLarge)?)?;
         let strides = broadcast_strides(scales.shape(), &known_shape(&layout.scales)?);
         let (scale_values, indices) = (read(scales)?, int_values(indices)?);
-        let Lanes { len, inner, .. } = Lanes::along(&codes, layout.gather);
+        let Lanes { len, inner, .. } = Lanes::along(&quantized, layout.gather);
         // Zero points begin each row with a new byte, as quantized values do.
         let n_blocks = scales.shape().last().copied().unwrap_or(1);
         let row = n_blocks.next_multiple_of(layout.per_byte);
@@ -190,9 +189,9 @@ impl Operator for GatherBlockQuantized {
             let Ok(entry) = normalize_axis(index, len) else { continue };
             let start = (place / indices.len() * len + entry) * inner;
             for (i, y) in y.iter_mut().enumerate() {
-                // Each is some ten operations.
+                // Each takes about ten operations.
                 pace.go(16)?;
-                let mut position = unravel(start + i, &codes);
+                let mut position = unravel(start + i, &quantized);
                 position[layout.quantize] /= layout.block;
                 let own: usize = position.iter().zip(&strides).map(|(i, s)| i * s).sum();
                 let zero_point = zero_points
@@ -241,12 +240,12 @@ mod tests {
     }
 
     /// A tensor of a packed or one-byte type from its quantized values.
-    fn coded(dtype: DType, shape: &[usize], codes: &[u8]) -> Tensor {
+    fn tensor_of(dtype: DType, shape: &[usize], quantized: &[u8]) -> Tensor {
         let mut x = Tensor::zeros(dtype, shape).unwrap();
         if dtype.is_packed() {
-            x.view_mut().pack(codes).unwrap();
+            x.view_mut().pack(quantized).unwrap();
         } else {
-            x.view_mut().into_bytes().unwrap().copy_from_slice(codes);
+            x.view_mut().into_bytes().unwrap().copy_from_slice(quantized);
         }
         x
     }
@@ -265,10 +264,10 @@ mod tests {
             (DType::F8E4M3Fnuz, [0x40, 0xc0, 0, 0, 0x48, 0], [2.0, 0.0, 1.0, -1.0]),
             (DType::F8E5M2Fnuz, [0x40, 0xc0, 0, 0, 0x44, 0], [2.0, 0.0, 1.0, -1.0]),
         ];
-        for (dtype, codes, expected) in cases {
+        for (dtype, quantized, expected) in cases {
             let bits = if dtype == DType::U8 { 8 } else { 4 };
             let scales = tensor(&[3, 1], &[f16::ONE, f16::ZERO, f16::ONE]);
-            let x = coded(dtype, &[3, 2], &codes);
+            let x = tensor_of(dtype, &[3, 2], &quantized);
             let y = case(&[("bits", bits)]).tensor(&[x, index(), scales]);
             let expected = expected.map(f16::from_f32);
             assert_eq!(y, Ok(tensor(&[2, 2], &expected)), "{dtype}");
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_in_bytes_unpack_along_the_last_axis() {
+    fn packed_values_unpack_along_the_last_axis() {
         // Rows of 20 quantized values in two blocks; only the ends are not the zero point.
         let mut bytes = [0x88_u8; 20];
         (bytes[0], bytes[19]) = (0x89, 0xf8);
@@ -298,17 +297,17 @@ mod tests {
 
     #[test]
     fn any_axes_go_with_types_of_their_own() {
-        let mut codes = vec![0_u8; 2 * 17];
-        (codes[1], codes[33]) = (3, 5);
-        let x = coded(DType::U4, &[17, 2], &codes);
+        let mut quantized = vec![0_u8; 2 * 17];
+        (quantized[1], quantized[33]) = (3, 5);
+        let x = tensor_of(DType::U4, &[17, 2], &quantized);
         let scales = tensor(&[2, 2], &[1_f32, 10.0, 100.0, 1000.0]);
-        let zero_points = coded(DType::U4, &[2, 2], &[0, 1, 0, 2]);
+        let zero_points = tensor_of(DType::U4, &[2, 2], &[0, 1, 0, 2]);
         let attrs = [("quantize_axis", 0), ("gather_axis", -1)];
         let indices = tensor(&[1], &[1_i32]);
         let y = case(&attrs).tensor(&[x, indices, scales, zero_points]).unwrap();
         let y = y.as_slice::<f32>().unwrap();
         assert_eq!((y.len(), y[0], y[1], y[16]), (17, 20.0, -10.0, 3000.0));
-        let x = coded(DType::F4E2M1, &[2, 3], &[2, 4, 6, 7, 5, 3]);
+        let x = tensor_of(DType::F4E2M1, &[2, 3], &[2, 4, 6, 7, 5, 3]);
         let attrs = [("block_size", 0)];
         let inputs = [x, tensor(&[2], &[1_i64, 1]), tensor(&[1, 1], &[0.5_f32])];
         let y = case(&attrs).tensor(&inputs);
@@ -316,8 +315,8 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_emptiness_is_not() {
-        let x = || coded(DType::I4, &[2, 2], &[0; 4]);
+    fn mismatches_are_rejected_and_empty_tensors_accepted() {
+        let x = || tensor_of(DType::I4, &[2, 2], &[0; 4]);
         let (index, scales) = (|| tensor(&[1], &[0_i64]), || tensor(&[2, 1], &[1_f32; 2]));
         assert!(case(&[]).tensor(&[x(), index(), scales()]).is_ok());
         assert!(case(&[]).tensor(&[x(), index(), tensor(&[1, 1], &[1_f32])]).is_err());

@@ -1,5 +1,5 @@
-//! BranchwiseRMSNorm, HyperConnectionPreMix and HyperConnectionPostMix: what happens to the streams
-//! of hyper-connections.
+//! BranchwiseRMSNorm, HyperConnectionPreMix and HyperConnectionPostMix: operations on the streams of
+//! hyper-connections.
 
 // collects are bounded: by the rank
 
@@ -32,20 +32,20 @@ const fn def(
     OpDef { domain: "com.microsoft", name, versions: (1, 1), types: DType::is_float, build }
 }
 
-/// A step of hyper-connections, of streams `x: […, C, H]`, or `[…, C·H]` if their number is given.
+/// A step of hyper-connections, of streams `x: […, C, H]`, or `[…, C·H]` if C is an attribute.
 /// The other operands can be of another float type; everything is computed in f64 and rounded once.
 ///
 /// Source: com.microsoft, BranchwiseRMSNorm-1, HyperConnectionPreMix-1, HyperConnectionPostMix-1
 /// (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HyperConnection {
-    /// What is done.
+    /// The operation.
     pub step: Step,
     /// C, if the streams are flat.
     pub num_branches: Option<usize>,
 }
 
-/// What is done with streams.
+/// The operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
     /// `y[c] = x[c] / √(mean(x[c]²) + epsilon) · scale[c]`, with a scale `[C·H]`, `[C, H]`, `[H]`, or
@@ -60,7 +60,7 @@ pub enum Step {
         scale: f32,
     },
     /// `y[k] = Σ matrix[c, k] · x[c] + mix[k] · output` with an output `[…, H]`, a mix `[…, C]` or
-    /// `[…, C, H]`, and a matrix `[…, C, C]`, or none for that of the identity.
+    /// `[…, C, H]`, and a matrix `[…, C, C]`, or absent for the identity.
     PostMix,
 }
 

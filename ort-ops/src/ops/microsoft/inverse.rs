@@ -53,7 +53,7 @@ impl Operator for Inverse {
     }
 }
 
-/// The inverse of `a: [n, n]`, of which the identity is left; `None` if a column has no pivot.
+/// The inverse of `a: [n, n]`, which becomes the identity; `None` if a column has no pivot.
 fn invert(
     a: &mut [f64],
     n: usize,

@@ -19,8 +19,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: |_| Ok(Arc::new(LinearAttentionGate)),
 }];
 
-/// LinearAttentionGate: `decay = scale · ln(1 + exp(a + bias))` and `beta = sigmoid(b)` of `a` and, if
-/// it is there, `b: [B, T, H]`; `bias` and `scale: [H]` are float32.
+/// LinearAttentionGate: `decay = scale · ln(1 + exp(a + bias))` and `beta = sigmoid(b)` of `a` and, if present, `b:
+/// [B, T, H]`; `bias` and `scale: [H]` are float32.
 ///
 /// Source: com.microsoft, LinearAttentionGate-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

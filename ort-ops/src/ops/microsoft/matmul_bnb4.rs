@@ -19,10 +19,10 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: MatMulBnb4::build,
 }];
 
-/// What the quantized values of FP4 stand for: a sign, two bits of exponent and one of mantissa, over 12.
+/// The values of FP4: a sign, two bits of exponent and one of mantissa, over 12.
 const FP4: [f64; 8] = [0.0, 1.0 / 192.0, 2.0 / 3.0, 1.0, 1.0 / 3.0, 0.5, 1.0 / 6.0, 0.25];
 
-/// What the quantized values of NF4 stand for: quantiles of the normal distribution, scaled to −1…1.
+/// The values of NF4: quantiles of the normal distribution, scaled to −1…1.
 ///
 /// Source: T. Dettmers et al., "QLoRA", 2023, appendix E.
 const NF4: [f64; 16] = [
@@ -45,12 +45,11 @@ const NF4: [f64; 16] = [
 ];
 
 /// MatMulBnb4: `y[…, n] = Σ a[…, k] · w[n, k]`, or `y[…, k] = Σ a[…, n] · w[n, k]` if `w` is not
-/// transposed; `w = value(code) · absmax` of its block. Inputs: `a` of floats; quantized values of 4 bits, uint8,
+/// transposed; `w = value(q) · absmax` of its block. Inputs: `a` of floats; quantized values of 4 bits, uint8,
 /// in the order of `w: [n, k]`, the first in the highest bits; `absmax`, one for each `block_size`
 /// quantized values, of the type of `a`. Summed in double precision and rounded once.
 ///
-/// Source: com.microsoft, MatMulBnb4-1 (ONNX Runtime 1.31, whose CPU provider takes no `w` that is
-/// not transposed).
+/// Source: com.microsoft, MatMulBnb4-1 (ONNX Runtime 1.31, whose CPU provider only supports a transposed `w`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatMulBnb4 {
     /// The columns of `w`.
@@ -67,7 +66,7 @@ pub struct MatMulBnb4 {
 
 impl MatMulBnb4 {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        // Training keeps what inference throws away; the result is the same.
+        // It only affects what training keeps; the result is the same.
         spec.ignore("training_mode");
         let is_normal_float = match spec.int("quant_type")? {
             Some(0) => false,
@@ -87,27 +86,27 @@ impl MatMulBnb4 {
         }))
     }
 
-    /// The shape of the right operand as the product takes it.
+    /// The shape of the right operand of the product.
     const fn right(self) -> [usize; 2] {
         if self.is_transposed { [self.k, self.n] } else { [self.n, self.k] }
     }
 
-    /// That quantized values and scales of these shapes are those of the weights.
-    fn check(self, codes: Option<&[usize]>, scales: Option<&[usize]>) -> Result<(), OpError> {
-        let n_codes = self.n.checked_mul(self.k);
-        if let Some(codes) = codes {
-            expect_len("codes", codes, n_codes.map(|n| n.div_ceil(2)))?;
+    /// Checks that quantized values and scales of these shapes are those of the weights.
+    fn check(self, quantized: Option<&[usize]>, scales: Option<&[usize]>) -> Result<(), OpError> {
+        let n_quantized = self.n.checked_mul(self.k);
+        if let Some(quantized) = quantized {
+            expect_len("codes", quantized, n_quantized.map(|n| n.div_ceil(2)))?;
         }
         if let Some(scales) = scales {
-            expect_len("scales", scales, n_codes.map(|n| n.div_ceil(self.block_size)))?;
+            expect_len("scales", scales, n_quantized.map(|n| n.div_ceil(self.block_size)))?;
         }
         Ok(())
     }
 
-    fn value(self, code: u8) -> f64 {
-        let magnitude = FP4[usize::from(code & 7)];
-        match (self.is_normal_float, code & 8) {
-            (true, _) => NF4[usize::from(code)],
+    fn value(self, q: u8) -> f64 {
+        let magnitude = FP4[usize::from(q & 7)];
+        match (self.is_normal_float, q & 8) {
+            (true, _) => NF4[usize::from(q)],
             (false, 0) => magnitude,
             (false, _) => -magnitude,
         }
@@ -127,17 +126,17 @@ impl Operator for MatMulBnb4 {
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
-        let (a, codes, scales) = (inputs.tensor(0)?, inputs.tensor(1)?, inputs.tensor(2)?);
-        self.check(Some(codes.shape()), Some(scales.shape()))?;
+        let (a, quantized, scales) = (inputs.tensor(0)?, inputs.tensor(1)?, inputs.tensor(2)?);
+        self.check(Some(quantized.shape()), Some(scales.shape()))?;
         let shape = matmul_shape(a.shape(), &self.right())?;
         let mut y = starting_from(None, &shape)?;
-        let (codes, scales) = (codes.as_slice::<u8>()?, read(scales)?);
+        let (quantized, scales) = (quantized.as_slice::<u8>()?, read(scales)?);
         let row = |row: usize, w: &mut [f64]| {
             for (column, w) in w.iter_mut().enumerate() {
                 let i = row * self.k + column;
-                let byte = codes[i / 2];
-                let code = if i.is_multiple_of(2) { byte >> 4 } else { byte & 0xf };
-                *w = self.value(code) * scales[i / self.block_size];
+                let byte = quantized[i / 2];
+                let q = if i.is_multiple_of(2) { byte >> 4 } else { byte & 0xf };
+                *w = self.value(q) * scales[i / self.block_size];
             }
             Ok(())
         };
@@ -155,7 +154,7 @@ impl Operator for MatMulBnb4 {
     }
 }
 
-/// `y[m, k] += Σ a[m, n] · w[n, k]`, where `row(n, w)` makes row `n` of `w: [n, k]`.
+/// `y[m, k] += Σ a[m, n] · w[n, k]`, where `row(n, w)` writes row `n` of `w: [n, k]`.
 fn add_product_by_columns(
     a: &[f64],
     [n, k]: [usize; 2],
@@ -193,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_floats_the_first_in_the_highest_bits() {
-        let codes = || tensor(&[2], &[0x3b_u8, 0x50]);
+    fn quantized_values_are_floats_the_first_in_the_highest_bits() {
+        let quantized = || tensor(&[2], &[0x3b_u8, 0x50]);
         let scale = || tensor(&[1], &[2_f64]);
         for (quant_type, expected) in [
             (0, [0.0, 1.0]),
@@ -207,31 +206,31 @@ mod tests {
             ),
         ] {
             let y = case(2, 2, &[("quant_type", quant_type)]);
-            let y = y.tensor(&[row_of_ones(2), codes(), scale()]);
+            let y = y.tensor(&[row_of_ones(2), quantized(), scale()]);
             assert_eq!(y, Ok(tensor(&[1, 2], &expected)));
         }
         let y = case(2, 2, &[("quant_type", 0), ("transB", 0)]);
-        let y = y.tensor(&[tensor(&[2], &[1_f64, 10.0]), codes(), scale()]);
+        let y = y.tensor(&[tensor(&[2], &[1_f64, 10.0]), quantized(), scale()]);
         assert_eq!(y, Ok(tensor(&[2], &[12_f64, -2.0])));
     }
 
     #[test]
     fn blocks_run_through_rows() {
         // Three rows of six: the last element of the third row but one begins a block.
-        let mut codes = [0_u8; 9];
-        (codes[7], codes[8]) = (0x33, 0x33);
+        let mut quantized = [0_u8; 9];
+        (quantized[7], quantized[8]) = (0x33, 0x33);
         let a = tensor(&[1, 6], &[bf16::ONE; 6]);
         let scales = tensor(&[2], &[bf16::ONE, bf16::from_f32(100.0)]);
-        let y = case(6, 3, &[("quant_type", 0)]).tensor(&[a, tensor(&[9], &codes), scales]);
+        let y = case(6, 3, &[("quant_type", 0)]).tensor(&[a, tensor(&[9], &quantized), scales]);
         let expected = [0.0, 0.0, 202.0].map(bf16::from_f32);
         assert_eq!(y, Ok(tensor(&[1, 3], &expected)));
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
-        let inputs = |codes: usize, scales: usize| {
+    fn mismatched_operands_are_rejected() {
+        let inputs = |quantized: usize, scales: usize| {
             let scales = tensor(&[scales], &vec![1_f64; scales]);
-            [row_of_ones(3), tensor(&[codes], &vec![0_u8; codes]), scales]
+            [row_of_ones(3), tensor(&[quantized], &vec![0_u8; quantized]), scales]
         };
         let three = |attrs: &[(&str, i64)]| case(3, 1, attrs);
         assert!(three(&[("quant_type", 1)]).tensor(&inputs(2, 1)).is_ok());

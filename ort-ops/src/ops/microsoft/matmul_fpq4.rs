@@ -29,13 +29,13 @@ const SCALE_BYTES: usize = size_of::<f32>();
 const UNIT: usize = 32;
 
 /// MatMulFpQ4: `y = a·b`, where `b: [K, N]` is packed column by column: for each block of a column a
-/// scale, its zero point (one byte) if `has_zero_point`, and the codes; `b = (code − zero point) ·
-/// scale`, 8 being zero without zero points.
+/// scale, its zero point (one byte) if `has_zero_point`, and the quantized values; `b = (q − zero point) ·
+/// scale`, with a default zero point of 8.
 ///
 /// Inputs: `a` of floats, the blob (uint8), and the shape of `b` (int64, two elements). Summed in
 /// double precision and rounded once.
 ///
-/// Source: com.microsoft, MatMulFpQ4-1 (ONNX Runtime 1.31, whose CPU provider takes type 2 for 1).
+/// Source: com.microsoft, MatMulFpQ4-1 (ONNX Runtime 1.31, whose CPU provider treats type 2 as type 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatMulFpQ4 {
     /// The quantized values of a block: 32 or 64.
@@ -67,7 +67,7 @@ impl MatMulFpQ4 {
         self.header_bytes() + self.block_size / 2
     }
 
-    /// That a blob of this shape holds `k · n` quantized values.
+    /// Checks that a blob of this shape holds `k · n` quantized values.
     fn check(self, blob: &[usize], [k, n]: [usize; 2]) -> Result<(), OpError> {
         let n_blocks = k.div_ceil(self.block_size).checked_mul(n);
         expect_len(
@@ -81,13 +81,14 @@ impl MatMulFpQ4 {
     fn column(self, blob: &[u8], w: &mut [f64]) {
         let blocks = blob.chunks_exact(self.block_bytes());
         for (block, w) in blocks.zip(w.chunks_mut(self.block_size)) {
-            let (header, codes) = block.split_at(self.header_bytes());
+            let (header, quantized) = block.split_at(self.header_bytes());
             let scale = header.first_chunk::<SCALE_BYTES>().map_or(0.0, |b| f32::from_le_bytes(*b));
             let zero_point = header.get(SCALE_BYTES).copied().unwrap_or(8);
-            for (codes, w) in codes.chunks_exact(UNIT / 2).zip(w.chunks_mut(UNIT)) {
-                let halves = codes.iter().map(|c| c & 0xf).chain(codes.iter().map(|c| c >> 4));
-                for (w, code) in w.iter_mut().zip(halves) {
-                    *w = (f64::from(code) - f64::from(zero_point)) * f64::from(scale);
+            for (quantized, w) in quantized.chunks_exact(UNIT / 2).zip(w.chunks_mut(UNIT)) {
+                let halves =
+                    quantized.iter().map(|c| c & 0xf).chain(quantized.iter().map(|c| c >> 4));
+                for (w, q) in w.iter_mut().zip(halves) {
+                    *w = (f64::from(q) - f64::from(zero_point)) * f64::from(scale);
                 }
             }
         }
@@ -102,7 +103,7 @@ fn sizes(shape: &[i64]) -> Result<[usize; 2], OpError> {
         _ => None,
     };
     let (k, n) =
-        sizes.ok_or(OpError::InputValue { index: 2, what: "this is no shape of a matrix" })?;
+        sizes.ok_or(OpError::InputValue { index: 2, what: "this is not the shape of a matrix" })?;
     Ok([k, n])
 }
 
@@ -163,36 +164,36 @@ mod tests {
     }
 
     /// The bytes of one block.
-    fn block(scale: f32, zero_point: Option<u8>, codes: &[u8]) -> Vec<u8> {
-        [&scale.to_le_bytes()[..], zero_point.as_slice(), codes].concat()
+    fn block(scale: f32, zero_point: Option<u8>, quantized: &[u8]) -> Vec<u8> {
+        [&scale.to_le_bytes()[..], zero_point.as_slice(), quantized].concat()
     }
 
     #[test]
     fn high_bits_come_half_a_unit_later() {
-        let mut codes = [0x88_u8; 16];
-        codes[1] = 0xf9;
+        let mut quantized = [0x88_u8; 16];
+        quantized[1] = 0xf9;
         let mut a = [0_f32; 33];
         (a[1], a[17], a[32]) = (1.0, 10.0, 100.0);
         let last = block(2.0, None, &[0x07; 16]);
-        let blob = [block(0.5, None, &codes), last.clone(), last.clone(), last].concat();
+        let blob = [block(0.5, None, &quantized), last.clone(), last.clone(), last].concat();
         let y = run(0, &a, &blob, [33, 2]);
         // The second column has the quantized values 7 and 0 in its first block.
         assert_eq!(y, Ok(tensor(&[2], &[35.5_f32 - 200.0, -2.0 - 160.0 - 200.0])));
-        let y = run(1, &a[..18], &block(0.5, Some(7), &codes), [18, 1]);
+        let y = run(1, &a[..18], &block(0.5, Some(7), &quantized), [18, 1]);
         assert_eq!(y, Ok(tensor(&[1], &[41_f32])));
     }
 
     #[test]
     fn blocks_of_64_have_two_units() {
-        let mut codes = [0x88_u8; 32];
-        (codes[0], codes[16]) = (0x89, 0x8a);
+        let mut quantized = [0x88_u8; 32];
+        (quantized[0], quantized[16]) = (0x89, 0x8a);
         let mut a = [0_f32; 64];
         (a[0], a[32]) = (1.0, 10.0);
-        assert_eq!(run(2, &a, &block(1.0, None, &codes), [64, 1]), Ok(tensor(&[1], &[21_f32])));
+        assert_eq!(run(2, &a, &block(1.0, None, &quantized), [64, 1]), Ok(tensor(&[1], &[21_f32])));
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn mismatched_operands_are_rejected() {
         let blob = block(1.0, None, &[0; 16]);
         assert!(run(0, &[1.0], &blob, [1, 1]).is_ok());
         for (quant_type, shape) in

@@ -27,17 +27,17 @@ const fn def(
 
 /// MatMulIntegerToFloat: `y = Σ (a − a_zero)·(b − b_zero) · (a_scale·b_scale) + bias`. Inputs: `a`,
 /// `b` (int8 or uint8), `a_scale`, `b_scale` (float, float16 or bfloat16, the type of `y`), `a_zero`,
-/// `b_zero`, `bias: [N]`, of which the last three may be absent. Several scales or zero points are
-/// for the rows of `a` and the columns of `b`. Sums are exact, the rest is float32.
+/// `b_zero`, `bias: [N]`, of which the last three are optional. Several scales or zero points belong to the rows of
+/// `a` and the columns of `b`. Sums are exact, the rest is float32.
 ///
-/// Source: com.microsoft, MatMulIntegerToFloat-1 (ONNX Runtime 1.31, which multiplies the bias with
-/// `b_scale`, too, where that is a vector and `b` a batch).
+/// Source: com.microsoft, MatMulIntegerToFloat-1 (ONNX Runtime 1.31, which also multiplies the bias by `b_scale`,
+/// where that is a vector and `b` a batch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatMulIntegerToFloat;
 
 /// DynamicQuantizeMatMul: as [`MatMulIntegerToFloat`] with `a` quantized to uint8 as
 /// DynamicQuantizeLinear does, the whole tensor with one scale. Inputs: `a` (float, float16 or
-/// bfloat16), `b` (int8 or uint8), `b_scale`, `b_zero`, `bias`, of which the last two may be absent.
+/// bfloat16), `b` (int8 or uint8), `b_scale`, `b_zero`, `bias`, of which the last two are optional.
 ///
 /// Source: com.microsoft, DynamicQuantizeMatMul-1 (ONNX Runtime 1.31, which leaves `y` unwritten
 /// where there are no terms).
@@ -185,11 +185,11 @@ mod tests {
     #[test]
     fn the_scale_has_the_type_of_the_result() {
         let half = |x: f32| f16::from_f32(x);
-        let codes = || tensor(&[1, 1], &[3_i8]);
+        let quantized = || tensor(&[1, 1], &[3_i8]);
         let scale = || Tensor::scalar(half(0.5));
-        let y = case("MatMulIntegerToFloat").tensor(&[codes(), codes(), scale(), scale()]);
+        let y = case("MatMulIntegerToFloat").tensor(&[quantized(), quantized(), scale(), scale()]);
         assert_eq!(y, Ok(tensor(&[1, 1], &[half(2.25)])));
-        let mixed = [codes(), codes(), scale(), Tensor::scalar(1_f32)];
+        let mixed = [quantized(), quantized(), scale(), Tensor::scalar(1_f32)];
         assert!(case("MatMulIntegerToFloat").tensor(&mixed).is_err());
     }
 

@@ -1,4 +1,4 @@
-//! MatMulNBits: `y[…, n] = Σ a[…, k] · w[n, k] + bias[n]`, where `w` is kept in 2, 4 or 8 bits.
+//! MatMulNBits: `y[…, n] = Σ a[…, k] · w[n, k] + bias[n]`, where `w` has 2, 4 or 8 bits.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use ort_tensor::{DType, Inputs, Output, TensorView, n_elements, try_collected};
 
 use crate::floats::{read, write};
 use crate::infer::{expect_dims, int_values, matmul_dims, matmul_shape, product_flops};
-use crate::weights::{BlockFormat, Codes, add_product_by_rows, expect_len};
+use crate::weights::{BlockFormat, QuantizedRows, add_product_by_rows, expect_len};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -18,26 +18,25 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: MatMulNBits::build,
 }];
 
-/// MatMulNBits: `y[…, n] = Σ a[…, k] · (code[n, k] − zero_point[n, b]) · scale[n, b] + bias[n]`, `b`
+/// MatMulNBits: `y[…, n] = Σ a[…, k] · (q[n, k] − zero_point[n, b]) · scale[n, b] + bias[n]`, `b`
 /// being `k / block_size`.
 ///
-/// Inputs: `a` of floats; codes: `[n, blocks, bytes of a block]`, uint8, the first in the lowest
+/// Inputs: `a` of floats; quantized values: `[n, blocks, bytes of a block]`, uint8, the first in the lowest
 /// bits; scales: `[n, blocks]`, of the type of `a`; zero points, either uint8, packed row by row, or
-/// `[n, blocks]` of the type of `a`, half the range of the codes without them; `g_idx`: `[k]` or as
+/// `[n, blocks]` of the type of `a`, by default half the range of the quantized values; `g_idx`: `[k]` or as
 /// many as there are quantized values in a row, int32, the block of each `k`; bias: `[n]`.
 ///
-/// Products are summed in double precision and rounded once, whatever `accuracy_level` allows: 4 has
-/// faster ways round `a` to 8 bits by block, with an error of half a step, `max|a|/254·Σ|w|` a block.
+/// Products are summed in double precision and rounded once, whatever `accuracy_level` allows: at 4, faster kernels
+/// round `a` to 8 bits by block, with an error of half a step, `max|a|/254·Σ|w|` per block.
 ///
-/// Source: com.microsoft, MatMulNBits-1 (ONNX Runtime 1.31, which passes packed zero points over where
-/// there are groups).
+/// Source: com.microsoft, MatMulNBits-1 (ONNX Runtime 1.31, which ignores packed zero points if there are groups).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatMulNBits {
-    /// The columns of `a`, and the quantized values of a row that count.
+    /// The columns of `a`, and the used quantized values of a row.
     pub k: usize,
     /// The columns of the result.
     pub n: usize,
-    /// The bits of a code: 2, 4 or 8.
+    /// The bits of a quantized value: 2, 4 or 8.
     pub bits: usize,
     /// The quantized values of a block, a power of two, at least 16.
     pub block_size: usize,
@@ -74,7 +73,7 @@ impl MatMulNBits {
         self.format().n_blocks().checked_mul(self.block_size / 8 * self.bits)
     }
 
-    /// That an input of this shape has as many elements as the operator needs.
+    /// Checks that an input of this shape has as many elements as the operator needs.
     fn expect_input(self, index: usize, dtype: DType, found: &[usize]) -> Result<(), OpError> {
         let n_blocks = self.format().n_blocks();
         let expected = match index {
@@ -134,16 +133,16 @@ impl Operator for MatMulNBits {
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
-        let (a, codes) = (inputs.tensor(0)?, inputs.tensor(1)?);
+        let (a, quantized) = (inputs.tensor(0)?, inputs.tensor(1)?);
         for index in 1..6 {
             if let Some(x) = inputs.optional_tensor(index)? {
                 self.expect_input(index, x.dtype(), x.shape())?;
             }
         }
         let zero_points = inputs.optional_tensor(3)?.map(|x| self.zero_points(x)).transpose()?;
-        let codes = Codes {
+        let quantized = QuantizedRows {
             format: self.format(),
-            bytes: codes.as_slice()?,
+            bytes: quantized.as_slice()?,
             row_bytes: self.row_bytes().ok_or(OpError::TooLarge)?,
             scales: read(inputs.tensor(2)?)?,
             zero_points,
@@ -153,7 +152,7 @@ impl Operator for MatMulNBits {
         let shape = matmul_shape(a.shape(), &[self.k, self.n])?;
         let mut y = starting_from(bias.as_deref(), &shape)?;
         let row = |n: usize, w: &mut [f64]| {
-            codes.row(n, w);
+            quantized.row(n, w);
             Ok(())
         };
         add_product_by_rows(&read(a)?, [self.n, self.k], &mut y, row)?;
@@ -165,7 +164,7 @@ impl Operator for MatMulNBits {
     }
 }
 
-/// A result of this shape to which products are added: its rows are `bias`, or zeros.
+/// The initial sums of this shape: rows of `bias`, or zeros.
 ///
 /// # Errors
 /// If it is too large.
@@ -187,7 +186,7 @@ pub(super) fn required_size(spec: &NodeSpec<'_>, name: &'static str) -> Result<u
     usize::try_from(size).map_err(wrong)
 }
 
-/// The attribute `name`, the bits of a code.
+/// The attribute `name`, the bits of a quantized value.
 ///
 /// # Errors
 /// If they are not 2, 4 or 8.
@@ -204,7 +203,7 @@ pub(super) fn read_bits(spec: &NodeSpec<'_>, name: &'static str) -> Result<Optio
 /// The attribute `block_size`.
 ///
 /// # Errors
-/// If it is absent, no power of two, or less than 16.
+/// If it is absent, not a power of two, or less than 16.
 pub(super) fn required_block_size(spec: &NodeSpec<'_>) -> Result<usize, OpError> {
     let name = "block_size";
     expect_block_size(spec.int(name)?.ok_or(OpError::MissingAttribute { name })?)
@@ -213,7 +212,7 @@ pub(super) fn required_block_size(spec: &NodeSpec<'_>) -> Result<usize, OpError>
 /// The size of a block.
 ///
 /// # Errors
-/// If it is no power of two, or less than 16.
+/// If it is not a power of two, or less than 16.
 pub(super) fn expect_block_size(found: i64) -> Result<usize, OpError> {
     let size = usize::try_from(found).ok().filter(|size| *size >= 16 && size.is_power_of_two());
     size.ok_or(OpError::AttributeValue { name: "block_size", found: found.to_string() })
@@ -236,32 +235,32 @@ mod tests {
     }
 
     #[test]
-    fn codes_of_each_width_have_the_middle_for_zero() {
-        // The first quantized values of two rows; those beyond K do not count.
+    fn quantized_values_of_each_width_have_the_middle_for_zero() {
+        // The first quantized values of two rows; those beyond K are ignored.
         let cases: [(i64, u8, f32, f32); 3] =
             [(2, 0b1101, -1.0, 1.0), (4, 0xf1, -7.0, 7.0), (8, 0x81, 1.0, -128.0)];
         for (bits, byte, first, second) in cases {
             let row_bytes = usize::try_from(2 * bits).unwrap();
-            let mut codes = vec![0_u8; 2 * row_bytes];
-            (codes[0], codes[row_bytes]) = (byte, byte);
-            let codes = tensor(&[2, 1, row_bytes], &codes);
+            let mut quantized = vec![0_u8; 2 * row_bytes];
+            (quantized[0], quantized[row_bytes]) = (byte, byte);
+            let quantized = tensor(&[2, 1, row_bytes], &quantized);
             let scales = tensor(&[2], &[1_f32, 0.5]);
             let a = tensor(&[1, 2], &[1_f32, 10.0]);
             let sum = first + 10.0 * second;
-            let y = case(2, 2, bits).tensor(&[a, codes, scales]);
+            let y = case(2, 2, bits).tensor(&[a, quantized, scales]);
             assert_eq!(y, Ok(tensor(&[1, 2], &[sum, 0.5 * sum])), "{bits} bits");
         }
     }
 
     #[test]
     fn each_block_has_its_scale_and_zero_point() {
-        let mut codes = [0_u8; 16];
-        (codes[0], codes[8]) = (0x05, 0x07);
+        let mut quantized = [0_u8; 16];
+        (quantized[0], quantized[8]) = (0x05, 0x07);
         let inputs = |zero_points: Option<Tensor>, groups: Option<Tensor>| {
             let a = (0..17).map(|k| f16::from_f32(if k % 16 == 0 { 1.0 } else { 0.0 }));
             [
                 Some(tensor(&[17], &a.collect::<Vec<_>>())),
-                Some(tensor(&[1, 2, 8], &codes)),
+                Some(tensor(&[1, 2, 8], &quantized)),
                 Some(tensor(&[1, 2], &[f16::from_f32(1.0), f16::from_f32(100.0)])),
                 zero_points,
                 groups,
@@ -303,14 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn mismatched_operands_are_rejected() {
         let a = || tensor(&[1, 2], &[1_f32, 1.0]);
-        let codes = |bytes: usize| tensor(&[1, 1, bytes], &vec![0_u8; bytes]);
+        let quantized = |bytes: usize| tensor(&[1, 1, bytes], &vec![0_u8; bytes]);
         let scale = || tensor(&[1], &[1_f32]);
-        assert!(case(2, 1, 4).tensor(&[a(), codes(8), scale()]).is_ok());
-        assert!(case(2, 1, 4).tensor(&[a(), codes(7), scale()]).is_err());
-        assert!(case(3, 1, 4).tensor(&[a(), codes(8), scale()]).is_err());
-        assert!(case(2, 1, 4).tensor(&[a(), codes(8), tensor(&[1], &[1_f64])]).is_err());
+        assert!(case(2, 1, 4).tensor(&[a(), quantized(8), scale()]).is_ok());
+        assert!(case(2, 1, 4).tensor(&[a(), quantized(7), scale()]).is_err());
+        assert!(case(3, 1, 4).tensor(&[a(), quantized(8), scale()]).is_err());
+        assert!(case(2, 1, 4).tensor(&[a(), quantized(8), tensor(&[1], &[1_f64])]).is_err());
         for (name, value) in [
             ("bits", 3),
             ("block_size", 24),
@@ -319,7 +318,7 @@ mod tests {
             ("K", -1),
         ] {
             let case = case(2, 1, 4).attr(name, Attr::Int(value));
-            let error = case.tensor(&[a(), codes(8), scale()]).unwrap_err();
+            let error = case.tensor(&[a(), quantized(8), scale()]).unwrap_err();
             assert_eq!(error, format!("attribute `{name}` has the unsupported value {value}"));
         }
     }

@@ -20,24 +20,24 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: MaxpoolWithMask::build,
 }];
 
-/// MaxpoolWithMask: as MaxPool, but in each row of a window only the elements before the first
-/// that `mask` is 0 for count. `x`: `[N, C, D₁, …]`, float; `mask`: `[N', C', D₁, …]`, int32. NaN
-/// does not count, and a window without elements that do gives the least float.
+/// MaxpoolWithMask: as MaxPool, but in each row of a window only the elements before the first with a `mask` of 0
+/// count. `x`: `[N, C, D₁, …]`, float; `mask`: `[N', C', D₁, …]`, int32. NaN is ignored, and a window without
+/// elements gives the least float.
 ///
 /// Plane `p` of `x`, of n elements, has the n elements of the mask from element `p·n mod N'·C'` on,
-/// wherever a plane of the mask begins; and where there are two or more axes, the first element of a
-/// plane is never masked. Neither is documented, but it is what ONNX Runtime computes.
+/// regardless of the mask's planes; and with two or more axes, the first element of a plane is never masked. Both are
+/// undocumented behaviour of ONNX Runtime.
 ///
 /// Source: com.microsoft, MaxpoolWithMask-1 (ONNX Runtime 1.32).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaxpoolWithMask {
-    /// Where the windows lie.
+    /// The placement of the windows.
     pub window: WindowAttrs,
 }
 
 impl MaxpoolWithMask {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        // It is the order of indices, which there are none of.
+        // It is the order of indices, and there are none.
         spec.flag("storage_order", false)?;
         let window = WindowAttrs::read_undilated(spec)?;
         if window.kernel.is_none() {
@@ -71,14 +71,14 @@ impl Operator for MaxpoolWithMask {
             return Err(OpError::Shapes { what: "input and mask", left, right });
         }
         let (x, mask) = (x.as_slice::<f32>()?, mask.as_slice::<i32>()?);
-        // With less than one element in every plane there is no mask, and no window that sees one.
+        // With less than one element per plane there is no mask, and no window that reads one.
         let n_masks = (mask.len() / pool.n_plane.max(1)).max(1);
         let is_spread = pool.window.input.len() > 1;
         let row = pool.window.input.last().copied().unwrap_or(1).max(1);
         let y = only(outputs)?.tensor(DType::F32, &pool.shape)?.into_slice::<f32>()?;
         pool.for_each(|seen| {
             let first = seen.plane * pool.n_plane;
-            // As (n_masks − 1)·(n_plane − 1) ≥ 0, this goes no further than the mask.
+            // As (n_masks − 1)·(n_plane − 1) ≥ 0, this does not exceed the mask.
             let mask = &mask[first % n_masks..];
             let is_masked = |at: usize| (at > 0 || !is_spread) && mask[at] == 0;
             let rows = seen.taps.chunk_by(|a, b| a / row == b / row);
@@ -114,7 +114,7 @@ mod tests {
             ([1, 1, 0, 1, 1, 1], [5.0, 6.0]),
             ([1, 1, 1, 0, 1, 1], [2.0, 9.0]),
             ([1, 0, 1, 1, 0, 0], [4.0, f32::MIN]),
-            // The first element always counts.
+            // The first element is always included.
             ([0, 0, 0, 0, 1, 0], [1.0, 5.0]),
         ];
         for (mask, expected) in cases {
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(y, Ok(tensor(&[1, 1, 2], &[f32::MIN, 2.0])), "of one axis, all are masked");
     }
 
-    /// What onnxruntime 1.32 gives.
+    /// Results of onnxruntime 1.32.
     #[test]
     fn planes_begin_in_the_mask_where_onnxruntime_has_them_begin() {
         let numbers: Vec<f32> = (1_u8..=18).map(f32::from).collect();
@@ -137,7 +137,7 @@ mod tests {
         let y = pool(&[2], tensor(&[2, 3, 3], &numbers), tensor(&[1, 3, 3], &mask));
         let expected = [2_f32, 2.0, 5.0, 5.0, 8.0, 8.0, 11.0, 11.0, 14.0, 14.0, 17.0, 17.0];
         assert_eq!(y, Ok(tensor(&[2, 3, 2], &expected)));
-        // Of two planes: in turns from element 0 and from element 1 on.
+        // With two planes: alternately from element 0 and from element 1 on.
         let y = pool(&[2], tensor(&[2, 3, 3], &numbers), tensor(&[2, 1, 3], &mask[..6]));
         let no = f32::MIN;
         let expected = [2_f32, 2.0, 4.0, no, 8.0, 8.0, 10.0, no, 14.0, 14.0, 16.0, no];

@@ -1,6 +1,6 @@
-//! The operators of com.microsoft that are no form of one of ai.onnx.
+//! The operators of com.microsoft without a counterpart in ai.onnx.
 
-// One a line, in alphabetical order.
+// One per line, in alphabetical order.
 ops! {
     attention,
     bifurcation_detector,

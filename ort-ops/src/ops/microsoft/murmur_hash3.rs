@@ -22,7 +22,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Source: com.microsoft, MurmurHash3-1 (ONNX Runtime 1.31); A. Appleby, MurmurHash3, 2011.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MurmurHash3 {
-    /// What the hash of nothing is made of.
+    /// The initial hash.
     pub seed: u32,
     /// Whether the hashes are uint32, not int32.
     pub is_positive: bool,
@@ -63,7 +63,7 @@ fn hash(bytes: &[u8], seed: u32) -> u32 {
     let mut last = [0; 4];
     last[..tail.len()].copy_from_slice(tail);
     hash ^= scramble(last);
-    // Modulo 2^32, as the reference has it.
+    // Modulo 2^32, as in the reference.
     hash ^= halves(bytes.len() as u64)[0];
     hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
     hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);

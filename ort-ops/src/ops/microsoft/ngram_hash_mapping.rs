@@ -1,7 +1,7 @@
 //! NGramHashMapping: hashes of the n-grams that end at each token; what it shares with the
 //! operator for packed sequences.
 
-// collects are bounded: into room that was asked for
+// collects are bounded: into checked allocations
 
 use std::sync::Arc;
 
@@ -25,12 +25,11 @@ pub const DEFS: &[OpDef] = &[OpDef {
 ///
 /// Inputs, of one type int32 or int64: `ids: [B, T]`, `multipliers: [≥ N]`, `vocabularies:
 /// [(N−1)·H]`, and optionally `past: [B, N−1]`, `offsets: [(N−1)·H]`, the token `eos` (one
-/// element), and `segments: [B, T]` (int32). Before the past, and where a segment or an end of
-/// sequence lies between, a token is `eos`, or `pad_id` where there is none. Output 1 is the past
-/// of the tokens to come.
+/// element), and `segments: [B, T]` (int32). Before the past, and across a segment or an end of sequence, a token is
+/// `eos`, or `pad_id` if absent. Output 1 is the past for the next tokens.
 ///
-/// Source: com.microsoft, NGramHashMapping-1 (ONNX Runtime 1.31), which refuses offsets that are
-/// negative or too large; here they wrap, as they do for packed sequences.
+/// Source: com.microsoft, NGramHashMapping-1 (ONNX Runtime 1.31), which rejects offsets that are negative or too
+/// large; here they wrap, as for packed sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NGramHashMapping(pub NGramHash);
 
@@ -41,9 +40,9 @@ pub struct NGramHash {
     pub max_ngram_size: usize,
     /// `H`, at least 1.
     pub n_heads: usize,
-    /// What stands before the first token.
+    /// The token before the first one.
     pub pad_id: i64,
-    /// Whether nothing before an end of sequence counts.
+    /// Whether tokens before an end of sequence are ignored.
     pub resets_on_eos: bool,
 }
 
@@ -72,7 +71,7 @@ impl NGramHash {
         })
     }
 
-    /// How many tokens before its own a hash takes.
+    /// How many preceding tokens a hash includes.
     pub(crate) const fn n_past(self) -> usize {
         self.max_ngram_size - 1
     }
@@ -132,13 +131,13 @@ impl NGramHash {
         Ok(Parameters { dtype, multipliers, vocabularies, offsets, eos })
     }
 
-    /// What stands where there is no token.
+    /// The replacement of missing tokens.
     pub(crate) fn nothing(self, parameters: &Parameters) -> i64 {
         parameters.eos.unwrap_or(self.pad_id)
     }
 
-    /// Appends the hashes of the tokens of a sequence, which begins with its past. Between two
-    /// segments that are known and differ nothing counts.
+    /// Appends the hashes of the tokens of a sequence, which begins with its past. Tokens of a known different
+    /// segment are ignored.
     pub(crate) fn hash(
         self,
         parameters: &Parameters,
@@ -169,12 +168,12 @@ impl NGramHash {
 
 /// The low bits of `x` that an element of `dtype` has.
 fn wrapped(x: i64, dtype: DType) -> i64 {
-    #[expect(clippy::cast_possible_truncation, reason = "that is what is meant")]
+    #[expect(clippy::cast_possible_truncation, reason = "wrapping is intended")]
     let low = x as i32;
     if dtype == DType::I32 { low.into() } else { x }
 }
 
-/// Writes integers to the output at `index`, if it is there and wanted.
+/// Writes integers to the output at `index`, if it is present and used.
 ///
 /// # Errors
 /// If something else was planned, or one is too large.
@@ -274,7 +273,7 @@ mod tests {
             .outputs(2)
     }
 
-    /// Four tokens, and whatever else there is: past, offsets, end of sequence, segments.
+    /// Four tokens, and the optional inputs: past, offsets, end of sequence, segments.
     fn run(case: &Case, optional: [Option<Tensor>; 4]) -> Result<[Vec<i64>; 2], String> {
         let vocabularies = tensor(&[2], &[1_i64 << 40; 2]);
         let inputs =

@@ -1,4 +1,4 @@
-//! NGramRepeatBlock: no n-gram twice.
+//! NGramRepeatBlock: prevents repeated n-grams.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: NGramRepeatBlock::build,
 }];
 
-/// NGramRepeatBlock: `y[b, v] = −∞` where token `v` behind the last `n − 1` of `ids[b]` would make
-/// an n-gram that `ids[b]` has already, else `scores[b, v]`.
+/// NGramRepeatBlock: `y[b, v] = −∞` where token `v` after the last `n − 1` of `ids[b]` would form an n-gram that
+/// `ids[b]` already has, else `scores[b, v]`.
 ///
 /// Inputs: `ids: [B, S]` int64, `scores: [B, V]` floats. Can run in place of the scores.
 ///
@@ -52,7 +52,7 @@ impl NGramRepeatBlock {
             let last = &ids[ids.len().saturating_sub(self.ngram_size - 1)..];
             for ngram in ids.windows(self.ngram_size) {
                 pace.go(self.ngram_size)?;
-                // What would repeat an n-gram must not follow.
+                // A token that would repeat an n-gram must not follow.
                 let Some((&id, _)) = ngram.split_last().filter(|(_, first)| *first == last) else {
                     continue;
                 };

@@ -9,7 +9,7 @@ use ort_tensor::{DType, Inputs, Number, Output, Tensor, ValueView, collected};
 
 use crate::infer::tensor_fact;
 use crate::ops::embed_layer_normalization::EmbedLayerNormalization;
-use crate::quantized::{self, Code, Scheme};
+use crate::quantized::{self, QuantizedElement, Scheme};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -20,21 +20,22 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: QEmbedLayerNormalization::build,
 }];
 
-/// QEmbedLayerNormalization: EmbedLayerNormalization, where each table and parameter is `(code − zero
+/// QEmbedLayerNormalization: EmbedLayerNormalization, where each table and parameter is `(q − zero
 /// point) · scale`.
 ///
-/// Inputs: ids, segments, five tensors of quantized values, and the mask, as of EmbedLayerNormalization, then the
-/// five scales, float32, and the five zero points, a single value each. Outputs: `y: [B, S, H]`, and how many ones each row of the mask has.
+/// Inputs: ids, segments, five tensors of quantized values, and the mask, as in EmbedLayerNormalization, then the
+/// five scales, float32, and the five zero points, a single value each. Outputs: `y: [B, S, H]`, and the number of
+/// ones in each row of the mask.
 ///
 /// Source: com.microsoft, QEmbedLayerNormalization-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QEmbedLayerNormalization {
-    /// What it is of floats.
+    /// The same operator on floats.
     pub plain: EmbedLayerNormalization,
 }
 
-/// Where the tensors of quantized values stand.
-const CODES: std::ops::Range<usize> = 2..7;
+/// The positions of the quantized tensors.
+const QUANTIZED: std::ops::Range<usize> = 2..7;
 /// From a tensor of quantized values to its scale.
 const TO_SCALE: usize = 6;
 /// From a tensor of quantized values to its zero point.
@@ -49,15 +50,15 @@ impl QEmbedLayerNormalization {
 
 impl Operator for QEmbedLayerNormalization {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
-        let codes = inputs.dtype(CODES.start, DType::is_byte)?;
-        for i in CODES {
-            inputs.expect_dtype(i, codes)?;
+        let quantized = inputs.dtype(QUANTIZED.start, DType::is_byte)?;
+        for i in QUANTIZED {
+            inputs.expect_dtype(i, quantized)?;
             inputs.expect_dtype(i + TO_SCALE, DType::F32)?;
-            inputs.expect_dtype(i + TO_ZERO_POINT, codes)?;
+            inputs.expect_dtype(i + TO_ZERO_POINT, quantized)?;
         }
         let plain: Vec<_> = (0..8_usize)
             .map(|i| match inputs.get(i) {
-                Some(fact) if CODES.contains(&i) => {
+                Some(fact) if QUANTIZED.contains(&i) => {
                     Some(tensor_fact(DType::F32, fact.dims().map(Into::into)))
                 }
                 fact => fact.cloned(),
@@ -71,11 +72,11 @@ impl Operator for QEmbedLayerNormalization {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let mut tensors = Vec::new();
-        for i in CODES {
+        for i in QUANTIZED {
             tensors.push(inputs.get(i).map(|_| decoded(inputs, i)).transpose()?);
         }
         let plain: Vec<_> = (0..8_usize)
-            .map(|i| match i.checked_sub(CODES.start).and_then(|i| tensors.get(i)) {
+            .map(|i| match i.checked_sub(QUANTIZED.start).and_then(|i| tensors.get(i)) {
                 Some(tensor) => tensor.as_ref().map(|tensor| ValueView::Tensor(tensor.view())),
                 None => inputs.get(i),
             })
@@ -84,14 +85,14 @@ impl Operator for QEmbedLayerNormalization {
     }
 }
 
-/// `(code − zero point) · scale` of the tensor of codes at `index`, in float32.
+/// `(q − zero point) · scale` of the tensor of quantized values at `index`, in float32.
 fn decoded(inputs: Inputs<'_>, index: usize) -> Result<Tensor, OpError> {
     let view = inputs.tensor(index)?;
     let scale = f64::from(quantized::scale(index, inputs.tensor(index + TO_SCALE)?)?);
     let zero_point = inputs.optional_tensor(index + TO_ZERO_POINT)?;
     let zero_point = f64::from(Scheme::zero_point(index + TO_ZERO_POINT, zero_point)?);
-    let codes = f64::of(index, view)?.into_iter();
-    let values = collected(codes.map(|code| f32::from_f64((code - zero_point) * scale)))?;
+    let quantized = f64::of(index, view)?.into_iter();
+    let values = collected(quantized.map(|q| f32::from_f64((q - zero_point) * scale)))?;
     Ok(Tensor::from_slice(view.shape(), &values)?)
 }
 
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_scaled_and_centered() {
+    fn quantized_values_are_scaled_and_centered() {
         let [y, counts] = run(&[0, 1]).unwrap();
         // The rows are −1, 1 and 1, −1 once they are normalized; gamma is 1, 2 and beta 3, 0.
         let expected = [2_f32, 2.0, 4.0, -2.0];

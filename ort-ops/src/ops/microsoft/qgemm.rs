@@ -27,8 +27,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 
 /// QGemm: `y = (Σ a'·b' + c) · alpha·a_scale·b_scale`, where `a'` and `b'` are quantized values minus zero
 /// points. Inputs: `a` (`[m, k]`, or `[k, m]` if `is_a_transposed`), its scale and zero point, the
-/// same of `b` (`[k, n]` or `[n, k]`), `c`: absent or int32 that stretches to `[m, n]`, then scale
-/// and zero point of `y`. Scale and zero point of `b` are one value or one a column.
+/// same of `b` (`[k, n]` or `[n, k]`), `c`: absent or int32 that broadcasts to `[m, n]`, then scale
+/// and zero point of `y`. Scale and zero point of `b` are one value or one per column.
 ///
 /// With a zero point for it, `y` is `saturate(round(y/y_scale) + y_zero_point)`, rounding half to
 /// even; without, it is float. Sums are exact, the rest is float32.
@@ -76,7 +76,7 @@ impl QGemm {
         Ok(sums)
     }
 
-    /// What the sums of each column are multiplied with.
+    /// The factor of each column's sums.
     fn factors(&self, inputs: Inputs<'_>, n: usize) -> Result<Vec<f32>, OpError> {
         let factor = self.alpha * Scheme::read(inputs, 1)?.scale;
         let mut factors = per_channel(4, &scales(4, inputs.tensor(4)?)?, n)?;
@@ -131,7 +131,7 @@ impl Operator for QGemm {
         let sizes = self.sizes(inputs.tensor(0)?, inputs.tensor(3)?)?;
         let [m, _, n] = sizes;
         let sums = self.sums(inputs, sizes)?;
-        // A matrix without rows says nothing of how many columns there can be.
+        // A matrix without rows does not limit the number of columns.
         let factors = if sums.is_empty() { Vec::new() } else { self.factors(inputs, n)? };
         let values = sums.iter().zip(factors.iter().cycle()).map(|(&sum, f)| sum as f32 * f);
         let output = only(outputs)?;

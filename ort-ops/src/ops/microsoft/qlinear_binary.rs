@@ -23,12 +23,12 @@ const fn def(
     OpDef { domain: "com.microsoft", name, versions: (1, 1), types: DType::is_byte, build }
 }
 
-/// `c = saturate(round(f(a, b)/c_scale + c_zero_point))`, where `a` and `b` are `scale · (code −
+/// `c = saturate(round(f(a, b)/c_scale + c_zero_point))`, where `a` and `b` are `scale · (q −
 /// zero_point)`. Inputs: `a`, its scale and zero point, the same of `b`, then scale and zero point
 /// of `c`; zero points may be absent. Quantized values are all int8 or all uint8, scales float.
 ///
 /// Computed in float32 in ONNX Runtime's order on x86, rounding half to even after the zero point
-/// was added; other orders may give a neighbour of the code.
+/// was added; other orders may differ by one.
 ///
 /// Source: com.microsoft, QLinearAdd-1 and QLinearMul-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum QLinearBinary {
 }
 
 impl QLinearBinary {
-    /// The code, not yet rounded, from those of `a` and `b`.
+    /// The quantized value, not yet rounded, from those of `a` and `b`.
     fn function(self, a: Scheme, b: Scheme, c: Scheme) -> impl Fn(f32, f32) -> f32 {
         let ratios = (a.scale / c.scale, b.scale / c.scale);
         let fixed = c.zero_point - (ratios.0 * a.zero_point + ratios.1 * b.zero_point);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_are_rounded_to_the_even_code_after_the_zero_point() {
+    fn halves_are_rounded_to_even_after_the_zero_point() {
         let a = || tensor(&[4], &[1_i8, 3, -1, -3]);
         let zero = || tensor(&[], &[0_i8]);
         for (c_zero, expected) in [(0_i8, [0_i8, 2, 0, -2]), (1, [2, 2, 0, 0])] {

@@ -1,4 +1,4 @@
-//! QLinearConcat: quantized tensors one after the other along an axis.
+//! QLinearConcat: quantized tensors concatenated along an axis.
 
 // collects are bounded: by the operands
 
@@ -21,10 +21,9 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: QLinearConcat::build,
 }];
 
-/// QLinearConcat: the parts one after the other along `axis`, their quantized values quantized again as those
-/// of `y`: `saturate(round(value/y_scale) + y_zero_point)`, rounding half to even. Inputs: scale and
-/// zero point of `y`, then each part with its scale and zero point. Quantized values are all int8 or all uint8,
-/// scales float.
+/// QLinearConcat: the parts concatenated along `axis`, requantized like `y`: `saturate(round(value/y_scale) +
+/// y_zero_point)`, rounding half to even. Inputs: scale and zero point of `y`, then each part with its scale and zero
+/// point. Quantized values are all int8 or all uint8, scales float.
 ///
 /// Source: com.microsoft, QLinearConcat-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +36,7 @@ impl QLinearConcat {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
         let found = spec.inputs.len();
         if found < 5 || found % 3 != 2 {
-            return Err(OpError::InputCount { expected: "2 and 3 a part", found });
+            return Err(OpError::InputCount { expected: "2 and 3 per part", found });
         }
         let axis = spec.int("axis")?.ok_or(OpError::MissingAttribute { name: "axis" })?;
         Ok(Arc::new(Self { axis }))
@@ -52,7 +51,7 @@ impl Operator for QLinearConcat {
         for index in (2..inputs.len()).step_by(3) {
             inputs.expect_dtype(index, dtype)?;
             Scheme::expect(inputs, index + 1, dtype)?;
-            // Its contents are not those of the result.
+            // Its contents are not the result's.
             types.push(Fact::from(inputs.fact(index)?.ty.clone()));
         }
         let types: Vec<_> = types.iter().map(Some).collect();

@@ -25,24 +25,24 @@ const fn def(
 }
 
 /// QLinearAveragePool: `y = saturate(round(mean/y_scale + y_zero_point))` of the mean of each
-/// window's values `x_scale · (code − x_zero_point)`, computed in float32, rounding half to even.
+/// window's values `x_scale · (q − x_zero_point)`, computed in float32, rounding half to even.
 /// Inputs: `x: [N, C, D₁, …]`, its scale and zero point, those of `y`; zero points may be absent.
 /// Quantized values are int8 or uint8, scales float.
 ///
-/// Where padding counts, the sum is divided by the size of the window, also where that hangs over
-/// the padding, as AveragePool did before version 19. A window that sees nothing has the mean 0.
-/// With `channels_last`, `x` and `y` are `[N, D₁, …, C]`.
+/// Where padding counts, the sum is divided by the size of the window, even where that exceeds the padding, as in
+/// AveragePool before version 19. An empty window has the mean 0. With `channels_last`, `x` and `y` are `[N, D₁, …,
+/// C]`.
 ///
 /// Source: com.microsoft, QLinearAveragePool-1 (ONNX Runtime 1.31).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QLinearAveragePool {
-    /// Where the windows lie.
+    /// The placement of the windows.
     pub window: WindowAttrs,
     /// Whether padding counts as elements.
     pub counts_padding: bool,
 }
 
-/// QLinearGlobalAveragePool: `y = saturate(round(Σ (code − x_zero_point) · x_scale/(y_scale·n)) +
+/// QLinearGlobalAveragePool: `y = saturate(round(Σ (q − x_zero_point) · x_scale/(y_scale·n)) +
 /// y_zero_point)` over the `n` elements of each plane. Inputs as those of [`QLinearAveragePool`].
 ///
 /// Source: com.microsoft, QLinearGlobalAveragePool-1 (ONNX Runtime 1.31).
@@ -107,9 +107,9 @@ impl Operator for QLinearGlobalAveragePool {
             let x = x.as_slice::<T>()?;
             for (i, y) in y.into_slice::<T>()?.iter_mut().enumerate() {
                 let plane = &x[i * n_plane..(i + 1) * n_plane];
-                let codes: i64 = plane.iter().map(|&code| i64::from(code)).sum();
+                let quantized: i64 = plane.iter().map(|&q| i64::from(q)).sum();
                 // Exact: a tensor does not have 2⁴⁵ elements.
-                let sum = codes.to_f64() - f64::from(from.zero_point) * n_plane as f64;
+                let sum = quantized.to_f64() - f64::from(from.zero_point) * n_plane as f64;
                 let value = f32::from_f64(sum) * factor;
                 *y = saturate(value.round_ties_even() + to.zero_point);
             }

@@ -22,14 +22,14 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// QLinearReduceMean: `y = saturate(round(mean/y_scale) + y_zero_point)` of the mean along the axes
-/// of the values `x_scale · (code − x_zero_point)`, rounding half to even. Inputs: `x`, its scale
+/// of the values `x_scale · (q − x_zero_point)`, rounding half to even. Inputs: `x`, its scale
 /// and zero point, those of `y`; zero points may be absent. Quantized values are int8 or uint8, scales float.
-/// The mean of nothing is 0.
+/// The mean of no elements is 0.
 ///
 /// Source: com.microsoft, QLinearReduceMean-1 (ONNX Runtime 1.31, which has no kernel for it).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QLinearReduceMean {
-    /// The axes, negative ones from the back; none mean all.
+    /// The axes, negative ones from the back; an empty list means all.
     pub axes: Vec<i64>,
     /// Whether a reduced dimension stays, as 1.
     pub keeps_dims: bool,
@@ -66,7 +66,7 @@ impl Operator for QLinearReduceMean {
         let walk = Walk::new(x.shape(), &reduced);
         let y = only(outputs)?.tensor(x.dtype(), &shape)?;
         with_dtype!(x.dtype(), [i8, u8], T => {
-            let centered = |code: T| f64::from(code) - f64::from(from.zero_point);
+            let centered = |q: T| f64::from(q) - f64::from(from.zero_point);
             let sums = walk.fold(x.as_slice::<T>()?, 0.0, centered, |a, b| a + b)?;
             for (y, sum) in y.into_slice::<T>()?.iter_mut().zip(sums) {
                 *y = to.quantize(f32::from_f64(sum / n * f64::from(from.scale)));

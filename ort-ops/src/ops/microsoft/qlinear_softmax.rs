@@ -21,7 +21,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// QLinearSoftmax: `y = saturate(round(softmax(x) · ⌊1/y_scale⌋) + y_zero_point)`, where `x` is
-/// `x_scale · code`. Inputs: `x`, its scale and zero point (which cancels), those of `y`; quantized values are
+/// `x_scale · q`. Inputs: `x`, its scale and zero point (which cancels), those of `y`; quantized values are
 /// int8 or uint8, scales float. Rounds half to even.
 ///
 /// Source: com.microsoft, QLinearSoftmax-1 (ONNX Runtime 1.31), which overflows in lanes of one
@@ -30,7 +30,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 pub struct QLinearSoftmax {
     /// The axis, negative from the back.
     pub axis: i64,
-    /// As Softmax before version 13: all dimensions from `axis` on are one.
+    /// As Softmax before version 13: all dimensions from `axis` on are flattened.
     pub is_flattened: bool,
 }
 
@@ -63,8 +63,8 @@ impl Operator for QLinearSoftmax {
         let quantized = |lane: &mut [f64]| {
             by_pieces(lane, |piece| piece.iter_mut().for_each(|x| *x *= scale))?;
             softmax(lane)?;
-            let code = |y: f64| (y * n_steps).round_ties_even() + zero_point;
-            by_pieces(lane, |piece| piece.iter_mut().for_each(|y| *y = code(*y)))
+            let quantize = |y: f64| (y * n_steps).round_ties_even() + zero_point;
+            by_pieces(lane, |piece| piece.iter_mut().for_each(|y| *y = quantize(*y)))
         };
         let y = only(outputs)?.tensor(x.dtype(), x.shape())?;
         with_dtype!(x.dtype(), [i8, u8],
@@ -82,7 +82,7 @@ mod tests {
     use crate::case::{Case, tensor};
 
     #[test]
-    fn shares_are_codes_and_a_whole_saturates() {
+    fn shares_are_quantized_and_a_whole_saturates() {
         let (one, step) = (Tensor::scalar(1_f32), Tensor::scalar(1.0_f32 / 256.0));
         let case = |opset| {
             let case = Case::new("QLinearSoftmax", 1).domain("com.microsoft");
@@ -98,7 +98,7 @@ mod tests {
         let zero = Tensor::scalar(0_u8);
         let x = tensor(&[1, 4], &[0_u8, 1, 2, 3]);
         let y = case(13).tensor(&[x, one, zero.clone(), step, zero]);
-        // The shares of e⁰ to e³ are 0.0321, 0.0871, 0.2369 and 0.6439.
+        // The softmax of 0 to 3 is 0.0321, 0.0871, 0.2369 and 0.6439.
         assert_eq!(y, Ok(tensor(&[1, 4], &[8_u8, 22, 61, 165])));
     }
 }

@@ -1,4 +1,4 @@
-//! QLinearSigmoid and QLinearLeakyRelu: a function of one code is a table of 256.
+//! QLinearSigmoid and QLinearLeakyRelu: a function of one quantized value is a table of 256.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ const fn def(
     OpDef { domain: "com.microsoft", name, versions: (1, 1), types: DType::is_byte, build }
 }
 
-/// `y = saturate(round(f(x)/y_scale) + y_zero_point)`, where `x` is `scale · (code − zero_point)`.
+/// `y = saturate(round(f(x)/y_scale) + y_zero_point)`, where `x` is `scale · (q − zero_point)`.
 /// Inputs: `x`, its scale and zero point, those of `y`; zero points may be absent. Quantized values are int8 or
 /// uint8, scales float. Computed in float32, rounding half to even.
 ///
@@ -75,13 +75,13 @@ mod tests {
     use crate::case::{Case, tensor};
 
     #[test]
-    fn every_code_goes_through_the_function() {
+    fn every_quantized_value_goes_through_the_function() {
         let scalar = |x: f32| Tensor::scalar(x);
         let sigmoid = Case::new("QLinearSigmoid", 1).domain("com.microsoft");
         let x = tensor(&[5], &[0_u8, 126, 128, 130, 255]);
         let inputs =
             [x, scalar(0.5), Tensor::scalar(128_u8), scalar(1.0 / 256.0), Tensor::scalar(0_u8)];
-        // σ(−64), σ(−1), σ(0), σ(1) and σ(63.5) in parts of 256.
+        // σ(−64), σ(−1), σ(0), σ(1) and σ(63.5) in units of 1/256.
         let expected = tensor(&[5], &[0_u8, 69, 128, 187, 255]);
         assert_eq!(sigmoid.tensor(&inputs), Ok(expected));
         let relu = Case::new("QLinearLeakyRelu", 1).domain("com.microsoft");

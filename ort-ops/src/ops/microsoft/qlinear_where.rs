@@ -17,10 +17,10 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: |_| Ok(Arc::new(QLinearWhere)),
 }];
 
-/// QLinearWhere: `z = condition ? x : y`, broadcast, with the codes of `x` and `y` quantized again
-/// as those of `z`: `saturate(round(value/z_scale) + z_zero_point)`, rounding half to even. Inputs:
-/// `condition`, `x`, its scale and zero point, the same of `y`, scale and zero point of `z`. Quantized values
-/// are all int8 or all uint8, scales float.
+/// QLinearWhere: `z = condition ? x : y`, broadcast, with `x` and `y` requantized like `z`:
+/// `saturate(round(value/z_scale) + z_zero_point)`, rounding half to even. Inputs: `condition`, `x`, its scale and
+/// zero point, the same of `y`, scale and zero point of `z`. Quantized values are all int8 or all uint8, scales
+/// float.
 ///
 /// Source: com.microsoft, QLinearWhere-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Operator for QLinearWhere {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let dtype = inputs.dtype(1, DType::is_byte)?;
         [2, 5, 7].iter().try_for_each(|&i| Scheme::expect(inputs, i, dtype))?;
-        // Their contents are not those of the result.
+        // Their contents are not the result's.
         let types = [0, 1, 4].map(|i| inputs.fact(i).map(|fact| Fact::from(fact.ty.clone())));
         let [condition, x, y] = types;
         let (condition, x, y) = (condition?, x?, y?);

@@ -23,7 +23,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Source: com.microsoft, ScaledSiLU-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScaledSilu {
-    /// The scale, if it is no input.
+    /// The scale, if it is not an input.
     pub alpha: f32,
 }
 
@@ -56,7 +56,7 @@ impl Operator for ScaledSilu {
                 *y = T::from_f64(z * rounded(sigmoid(z)));
             }
             Ok(())
-        }, else => Err(OpError::Unsupported { what: "a sigmoid of no floats" }))
+        }, else => Err(OpError::Unsupported { what: "a sigmoid of other types than floats" }))
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
         let x = tensor(&[3], &[0_f32, 100.0, -200.0]);
         let y = |scale: f32| tensor(&[3], &[0_f32, 100.0 * scale, 0.0]);
         let same = |found: Tensor, expected: Tensor| {
-            // At −400 and below the sigmoid is nothing, but the product has a sign.
+            // At −400 and below the sigmoid is 0, but the product has a sign.
             let found = found.as_slice::<f32>().unwrap().to_vec();
             assert!(found.iter().zip(expected.as_slice::<f32>().unwrap()).all(|(a, b)| a == b));
         };

@@ -1,4 +1,4 @@
-//! SparseAttention: GroupQueryAttention in which a query sees some blocks of keys only.
+//! SparseAttention: GroupQueryAttention in which a query sees only some blocks of keys.
 
 // collects are bounded: by the operands
 
@@ -20,17 +20,16 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// SparseAttention: GroupQueryAttention, where a query in block `i` of a sequence sees, of the keys
-/// before it, those in block `j` if entry `(i, j)` of a matrix is set; heads take turns with the
-/// matrices.
+/// before it, those in block `j` if entry `(i, j)` of a matrix is set; heads alternate between the matrices.
 ///
 /// Inputs: q, k, v and the past of k and v, as of GroupQueryAttention; the rows `[matrices, blocks +
 /// 1]` and the columns `[matrices, entries]` of the matrices; the longest length; the length of each
-/// batch; cosines and sines. Outputs: `y: [B, S, N·H]` and the past's buffers with what is new.
+/// batch; cosines and sines. Outputs: `y: [B, S, N·H]` and the past's buffers with the new rows.
 ///
 /// Source: com.microsoft, SparseAttention-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SparseAttention {
-    /// What it would be if every block were seen.
+    /// The same operator without a mask of blocks.
     pub dense: GroupQueryAttention,
     /// How many keys a block has.
     pub sparse_block_size: usize,
@@ -40,7 +39,7 @@ pub struct SparseAttention {
 struct Blocks<'a> {
     rows: &'a [i32],
     columns: &'a [i32],
-    /// How many rows and columns are stored of each matrix.
+    /// How many rows and columns of each matrix are stored.
     strides: [usize; 2],
     matrices: usize,
     size: usize,
@@ -79,7 +78,7 @@ impl SparseAttention {
         Ok(Arc::new(Self { dense, sparse_block_size: count("sparse_block_size")? }))
     }
 
-    /// What is added to the scores `[B, N, S, T]`: −∞ for a key in a block that is not seen.
+    /// What is added to the scores `[B, N, S, T]`: −∞ for a key in a masked block.
     fn biases(&self, inputs: Inputs<'_>, lens: &[i32], longest: usize) -> Result<Tensor, OpError> {
         let q = inputs.tensor(0)?.shape();
         let &[batch, len, _] = q else {
@@ -124,7 +123,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// The blocks that are seen from block `i`.
+    /// The blocks visible from block `i`.
     fn row(&self, matrix: usize, i: usize) -> Result<&'a [i32], OpError> {
         let [n_rows, n_columns] = self.strides;
         let ends = &self.rows[matrix * n_rows..][..n_rows];

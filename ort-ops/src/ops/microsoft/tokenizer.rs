@@ -19,9 +19,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: Tokenizer::build,
 }];
 
-/// Tokenizer: along a new last axis the tokens of each string of `x: [C]` or `[N, C]`, and behind
-/// the last the pad value. Where no string has a token the axis is empty, and where there is no
-/// string, it is not there. Patterns have the syntax that
+/// Tokenizer: along a new last axis the tokens of each string of `x: [C]` or `[N, C]`, followed by the pad value. If
+/// no string has a token the axis is empty, and if there is no string, it is missing. Patterns have the syntax that
 /// [`RegexFullMatch`](crate::ops::regex_full_match::RegexFullMatch) has.
 ///
 /// Source: com.microsoft, Tokenizer-1 (ONNX Runtime 1.31). Of alternatives ONNX Runtime prefers the
@@ -30,22 +29,22 @@ pub const DEFS: &[OpDef] = &[OpDef {
 pub struct Tokenizer {
     /// Whether a string begins with the token U+0002 and ends with U+0003.
     pub is_marked: bool,
-    /// What stands behind the last token.
+    /// The padding after the last token.
     pub pad_value: String,
-    /// How many characters a token has at least; at least 1.
+    /// The minimum length of a token in characters; at least 1.
     pub min_char_num: usize,
-    /// What makes a token.
+    /// How tokens are found.
     pub rule: Rule,
 }
 
-/// What makes a token.
+/// How tokens are found.
 #[derive(Clone, Debug)]
 pub enum Rule {
-    /// Each character is one.
+    /// Each character is a token.
     Characters,
-    /// What matches.
+    /// Matches are tokens.
     Expression(Regex),
-    /// What is between matches of the first, and in that between those of the second, and so on.
+    /// Tokens are separated by matches of the first, then by matches of the second, and so on.
     Separators(Vec<Regex>),
 }
 
@@ -110,7 +109,7 @@ impl Rule {
     }
 }
 
-/// Adds what is between the matches to `parts`. One of nothing takes the next character with it.
+/// Adds what is between the matches to `parts`. An empty match includes the next character.
 fn between<'a>(
     separator: &Regex,
     text: &'a str,
@@ -145,7 +144,7 @@ impl Operator for Tokenizer {
         }
         let known: Option<Shape> = x.iter().map(Dim::known).collect();
         Ok(vec![match known {
-            // Whether there is an axis of tokens is not known before there are strings.
+            // Whether there is an axis of tokens depends on the number of strings.
             None if !x.contains(&Dim::Known(0)) => Fact::unranked(DType::String),
             Some(shape) if !shape.contains(&0) => {
                 Fact::tensor(DType::String, x.iter().cloned().chain([Dim::Unknown]))
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_values_are_rejected() {
         for case in [
             case(0, 0, None, &[" "]),
             case(0, 2, None, &[""]),

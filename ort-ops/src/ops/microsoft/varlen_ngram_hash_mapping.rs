@@ -1,4 +1,4 @@
-//! VarlenNGramHashMapping: hashes of n-grams of sequences that lie end to end.
+//! VarlenNGramHashMapping: hashes of n-grams of packed sequences.
 
 use std::sync::Arc;
 
@@ -17,26 +17,25 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: VarlenNGramHashMapping::build,
 }];
 
-/// VarlenNGramHashMapping: what [`NGramHashMapping`](super::ngram_hash_mapping::NGramHashMapping)
-/// does, for sequences of any length: sequence `i` is `ids[ends[i]..ends[i + 1]]`.
+/// VarlenNGramHashMapping: [`NGramHashMapping`](super::ngram_hash_mapping::NGramHashMapping) for sequences of any
+/// length: sequence `i` is `ids[ends[i]..ends[i + 1]]`.
 ///
 /// Inputs: `ids: [T]`, `multipliers`, `vocabularies`, `ends: [B + 1]` (int32), and optionally `past:
 /// [B, N−1]`, `offsets`, `eos`, `segments: [T]` and `past_segments: [B, N−1]` (int32), and `counts:
-/// [B]` (int32), which is there where `capacity` is not 0. Outputs: the hashes `[T, (N−1)·H]`, past
-/// and past segments for the tokens to come, and `[B, capacity, N−1]`, what the past is after each of
-/// the first `counts` tokens; after the others `pad_id`. A past
-/// whose segments are not given is of the segment that follows it; without segments, all are 0.
+/// [B]` (int32), which is present if `capacity` is not 0. Outputs: the hashes `[T, (N−1)·H]`, past and past segments
+/// for the next tokens, and `[B, capacity, N−1]`, the past after each of the first `counts` tokens; after the others
+/// `pad_id`. A past without segments has the segment that follows it; without segments, all are 0.
 ///
 /// Source: com.microsoft, VarlenNGramHashMapping-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VarlenNGramHashMapping {
     /// How n-grams are hashed.
     pub hash: NGramHash,
-    /// For how many tokens output 3 says what their past would be.
+    /// The number of tokens for which output 3 has the past.
     pub capacity: usize,
 }
 
-/// The most that ONNX Runtime allows for the capacity.
+/// ONNX Runtime's limit of the capacity.
 const MAX_CAPACITY: usize = 8;
 
 impl VarlenNGramHashMapping {
@@ -58,7 +57,7 @@ impl VarlenNGramHashMapping {
     }
 }
 
-/// The inputs of which each sequence has a part.
+/// The inputs that are split into sequences.
 struct Packed {
     ids: Vec<i64>,
     ends: Vec<usize>,
@@ -104,7 +103,7 @@ impl Packed {
         Ok(packed)
     }
 
-    /// The tokens of a sequence, and what segments they are of, both with their past.
+    /// The tokens of a sequence and their segments, both with their past.
     fn sequence(
         &self,
         row: usize,
@@ -186,7 +185,7 @@ impl Operator for VarlenNGramHashMapping {
     }
 }
 
-/// What the outputs hold.
+/// The outputs.
 #[derive(Default)]
 struct Results {
     hashes: Vec<i64>,
@@ -238,7 +237,7 @@ mod tests {
             .outputs(4)
     }
 
-    /// Five tokens, and whatever else there is after `ends`.
+    /// Five tokens, and the inputs after `ends`.
     fn run(
         case: &Case,
         ends: &[i32],

@@ -18,9 +18,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// WordConvEmbedding: `y[s, m] = max over p of tanh(b[m] + Σ w[m, 0, k, e] · c[x[s, p + k], e])`,
-/// computed in double precision, for the windows of `K` characters of a word, at least one. Of a
-/// word as many characters count as are above zero, and none if the first is not: then it is a row
-/// of zeros.
+/// computed in double precision, for the windows of `K` characters of a word, at least one. The length of a word is
+/// its number of positive characters, or 0 if the first is not positive: the result is then a row of zeros.
 ///
 /// Inputs: `x: [S, L]` int32, `w: [M, 1, K, E]`, `b: [M]` and `c: [C, E]` floats.
 ///
@@ -28,11 +27,11 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// empty words unwritten, and reads beyond rows shorter than `K`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WordConvEmbedding {
-    /// `M`, if it is given.
+    /// `M`, if present.
     pub embedding_size: Option<usize>,
-    /// `K`, if it is given.
+    /// `K`, if present.
     pub conv_window_size: Option<usize>,
-    /// `E`, if it is given.
+    /// `E`, if present.
     pub char_embedding_size: Option<usize>,
 }
 
@@ -53,7 +52,7 @@ impl WordConvEmbedding {
     }
 }
 
-/// The vector of a word of which all characters count.
+/// The vector of a word of which all characters are used.
 struct Filters {
     weights: Vec<f64>,
     bias: Vec<f64>,
@@ -169,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_greatest_window_counts() {
-        // The first filter sees the first of two characters, the second half of one less the other.
+        // The first filter sees the first of two characters, the second half of one minus the other.
         let y = |sums: &[f64]| {
             let y: Vec<f64> = sums.iter().map(|sum| sum.tanh()).collect();
             Ok(tensor(&[sums.len() / 2, 2], &y))

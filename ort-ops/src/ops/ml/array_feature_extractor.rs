@@ -20,10 +20,10 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: |_| Ok(Arc::new(ArrayFeatureExtractor)),
 }];
 
-/// ArrayFeatureExtractor: `z[n…, i] = x[n…, y[i]]`, where `y` (int64) is taken as a list, whatever
-/// its shape. A vector `x` counts as one row. Indices below zero are out of range.
+/// ArrayFeatureExtractor: `z[n…, i] = x[n…, y[i]]`, where `y` (int64) is a list, whatever its shape. A vector `x`
+/// counts as one row. Indices below zero are out of range.
 ///
-/// Source: ONNX operator set ai.onnx.ml, ArrayFeatureExtractor-1. ONNX Runtime refuses an empty list.
+/// Source: ONNX operator set ai.onnx.ml, ArrayFeatureExtractor-1. ONNX Runtime rejects an empty list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayFeatureExtractor;
 

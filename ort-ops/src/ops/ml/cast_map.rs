@@ -23,14 +23,14 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// CastMap: from a map of int64 keys to floats or strings a row `[1, N]` of floats, int64 or
-/// strings. Dense, its values in ascending order of their keys; sparse, `y[0, key] = value`, where
-/// keys from `n` on are left out, and absent ones are 0 (as a string `0.f`).
+/// strings. Dense, its values in ascending order of their keys; sparse, `y[0, key] = value`, where keys from `n` on
+/// are ignored, and absent ones are 0 (as a string `0.f`).
 ///
-/// Floats become text with six decimals, and integers toward zero, saturated, NaN as 0. Text is
+/// Floats become text with six decimals, or integers rounded toward zero and saturated, NaN as 0. Text is
 /// read as a number if all of it is one.
 ///
-/// Source: ONNX operator set ai.onnx.ml, CastMap-1; the text is ONNX Runtime's, which reads numbers
-/// from the beginning of longer text, too, and gives the smallest int64 where none is near.
+/// Source: ONNX operator set ai.onnx.ml, CastMap-1; the text is ONNX Runtime's, which also reads numbers from the
+/// beginning of longer text, and gives the smallest int64 out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CastMap {
     /// The type of the row.
@@ -91,7 +91,7 @@ fn text(x: f32) -> String {
 }
 
 fn parsed<T: std::str::FromStr>(texts: &[String]) -> Result<Vec<T>, OpError> {
-    let wrong = |_| OpError::InputValue { index: 0, what: "a text that is no such number" };
+    let wrong = |_| OpError::InputValue { index: 0, what: "a text that is not such a number" };
     try_collected(texts.iter().map(|text| text.trim().parse().map_err(wrong)))
 }
 
@@ -123,7 +123,7 @@ impl Operator for CastMap {
     }
 }
 
-/// `y[0, key] = value` as far as `y` goes, and the rest is nothing.
+/// `y[0, key] = value` within `y`; the rest is zero or empty.
 fn scatter(keys: &[i64], values: TensorView<'_>, mut y: TensorViewMut<'_>) -> Result<(), OpError> {
     match y.reborrow().into_bytes() {
         Some(bytes) => bytes.fill(0),

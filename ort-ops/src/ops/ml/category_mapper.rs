@@ -1,4 +1,4 @@
-//! CategoryMapper, and LabelEncoder as it was first: strings to integers and back.
+//! CategoryMapper, and LabelEncoder version 1: strings to integers and back.
 
 // collects are bounded: as long as the file's lists
 
@@ -28,9 +28,9 @@ pub const DEFS: &[OpDef] = &[
     },
 ];
 
-/// CategoryMapper: for the string `cats_strings[j]` the int64 `cats_int64s[j]`, and the other way
-/// round. LabelEncoder-1 does so for `classes_strings[j]` and `j`. Of a category that stands twice
-/// the last counts; what is no category becomes the default.
+/// CategoryMapper: maps the string `cats_strings[j]` to the int64 `cats_int64s[j]`, and vice versa. LabelEncoder-1
+/// does so for `classes_strings[j]` and `j`. Of repeated categories the last prevails; unknown ones become the
+/// default.
 ///
 /// Source: ONNX operator set ai.onnx.ml, CategoryMapper-1, LabelEncoder-1.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! DictVectorizer: what a map has for each key of a vocabulary.
+//! DictVectorizer: the values of a map for each key of a vocabulary.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// DictVectorizer: `y[0, i] = x[vocabulary[i]]`, and zero or an empty string where the map `x` has
-/// no such key. Keys that are not in the vocabulary are left out.
+/// no such key. Keys that are not in the vocabulary are ignored.
 ///
 /// Source: ONNX operator set ai.onnx.ml, DictVectorizer-1; the shape `[1, V]` is ONNX Runtime's.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +38,7 @@ const fn is_value(dtype: DType) -> bool {
     matches!(dtype, DType::String | DType::I64) || dtype.is_float()
 }
 
-/// No type leads to itself.
+/// Keys and values have different types.
 fn is_allowed(key: DType, value: DType) -> bool {
     matches!(key, DType::String | DType::I64) && is_value(value) && key != value
 }

@@ -1,4 +1,4 @@
-//! FeatureVectorizer: puts the features of several inputs side by side.
+//! FeatureVectorizer: concatenates the features of several inputs.
 
 // collects are bounded: as long as the file's lists
 
@@ -20,14 +20,14 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: FeatureVectorizer::build,
 }];
 
-/// `y[n] = x₀[n] ‖ x₁[n] ‖ …`, as float, each cut or filled with zeros to its length.
+/// `y[n] = x₀[n] ‖ x₁[n] ‖ …`, as float, each truncated or padded with zeros to its length.
 ///
 /// `xᵢ`: `[N, Cᵢ]` or `[Cᵢ]`; further dimensions count as features. `y`: `[N, Σ lengths]`.
 ///
 /// Source: ONNX ML operator set, `FeatureVectorizer-1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureVectorizer {
-    /// How many features of each input there are in the result; all of them if this is absent.
+    /// The number of features of each input in the result; all if absent.
     pub lengths: Option<Vec<usize>>,
 }
 
@@ -99,7 +99,7 @@ impl Operator for FeatureVectorizer {
             let x = inputs.tensor(i)?;
             let (_, own) = rows_of(x)?;
             let (values, length) = (numbers(i, x)?, self.length(i, own));
-            // Samples without features are not counted: there may be any number of them.
+            // Samples without features are skipped: there may be any number of them.
             for row in 0..if width == 0 { 0 } else { n } {
                 let from = &values[row * own..][..own.min(length)];
                 y[row * width + start..][..from.len()].copy_from_slice(from);

@@ -1,4 +1,4 @@
-//! Imputer: puts other values where a feature is missing.
+//! Imputer: replaces missing features.
 
 // collects are bounded: as long as the file's lists
 
@@ -19,16 +19,16 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: Imputer::build,
 }];
 
-/// `y[…, f] = imputed[f] if x[…, f] = replaced else x[…, f]`; a NaN is equal to a NaN here.
+/// `y[…, f] = imputed[f] if x[…, f] = replaced else x[…, f]`; NaN equals NaN here.
 ///
 /// `x`: `[…, F]`; there are `F` imputed values or one, floats for floats and integers for integers.
 ///
 /// Source: ONNX ML operator set, `Imputer-1`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imputer {
-    /// What is replaced, and with what, if the elements are floats.
+    /// The replaced value and the imputed values, for floats.
     pub floats: (f32, Vec<f32>),
-    /// The same if they are integers.
+    /// The same for integers.
     pub ints: (i64, Vec<i64>),
 }
 

@@ -1,4 +1,4 @@
-//! LabelEncoder: values that keys lead to.
+//! LabelEncoder: maps keys to values.
 
 // collects are bounded: as long as the file's lists
 
@@ -20,19 +20,19 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// LabelEncoder: `y[i] = values[j]` where `keys[j] = x[i]`, and the default where there is none.
-/// Keys and values are strings, integers or floats. NaN is found where it is a key, and −0 is 0.
+/// Keys and values are strings, integers or floats. NaN matches NaN, and −0 matches 0.
 ///
-/// Source: ONNX operator set ai.onnx.ml, LabelEncoder-4. Of a key that stands twice the last counts
-/// in version 4, as specified, and the first before. ONNX Runtime takes the first in version 4, too,
-/// and finds no NaN in version 2.
+/// Source: ONNX operator set ai.onnx.ml, LabelEncoder-4. Of repeated keys the last prevails in version 4, as
+/// specified, and the first before. ONNX Runtime takes the first in version 4, too, and does not match NaN in version
+/// 2.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabelEncoder {
     keys: Vocabulary,
-    /// What the keys lead to, and at the end what everything else does.
+    /// The values of the keys, followed by the default.
     pub values: Tensor,
 }
 
-/// The attributes that can hold a list: as a tensor, strings, integers, floats.
+/// The attributes that can contain a list: as a tensor, strings, integers, floats.
 type ListNames = [&'static str; 4];
 const KEYS: ListNames = ["keys_tensor", "keys_strings", "keys_int64s", "keys_floats"];
 const VALUES: ListNames = ["values_tensor", "values_strings", "values_int64s", "values_floats"];
@@ -48,8 +48,7 @@ impl LabelEncoder {
         Ok(Arc::new(Self::new(&in_order(&keys, &order)?, &in_order(&values, &order)?, &default)?))
     }
 
-    /// With as many keys as values, and one default of the values' type. Of a key that stands
-    /// twice the last counts.
+    /// With as many keys as values, and one default of the values' type. Of repeated keys the last prevails.
     ///
     /// # Errors
     /// If there are more of one than of the other, or the types do not fit.
@@ -57,7 +56,7 @@ impl LabelEncoder {
         let n = values.len();
         if keys.len() != n || default.len() != 1 {
             let (left, right) = (keys.shape().to_vec(), values.shape().to_vec());
-            return Err(OpError::Shapes { what: "keys, and values they lead to", left, right });
+            return Err(OpError::Shapes { what: "keys and their values", left, right });
         }
         let mut all = Tensor::zeros(values.dtype(), &[n.saturating_add(1)])?;
         move_elements!(values.view() => all.view_mut(),
@@ -73,7 +72,7 @@ pub(crate) const fn is_label(dtype: DType) -> bool {
     matches!(dtype, DType::String | DType::I64 | DType::I32 | DType::I16 | DType::F32 | DType::F64)
 }
 
-/// The only one of these attributes that is there, a list.
+/// The only one of these attributes that is present, a list.
 fn read_list(spec: &NodeSpec<'_>, names: ListNames) -> Result<Tensor, OpError> {
     let [tensor, strings, ints, floats] = names;
     let from_strings = |x: &[String]| Tensor::from_strings(&[x.len()], x.to_vec());
@@ -93,14 +92,14 @@ fn read_list(spec: &NodeSpec<'_>, names: ListNames) -> Result<Tensor, OpError> {
     Ok(list)
 }
 
-/// What keys that are not there lead to.
+/// The value of unknown keys.
 fn read_default(spec: &NodeSpec<'_>, dtype: DType) -> Result<Tensor, OpError> {
     let (text, integer, float) =
         (spec.string("default_string")?, spec.int("default_int64")?, spec.float("default_float")?);
     if let Some(default) = spec.tensor("default_tensor")? {
         return Ok(default);
     }
-    // The attributes have types of their own; values of another type have fixed defaults.
+    // The attributes have fixed types; values of another type have fixed defaults.
     Ok(match dtype {
         DType::String => Tensor::from_strings(&[], vec![text.unwrap_or("_Unused").to_owned()])?,
         DType::I64 => Tensor::scalar(integer.unwrap_or(-1)),
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_key_that_stands_twice_the_version_tells_which_counts() {
+    fn the_version_decides_which_duplicate_key_counts() {
         let attrs =
             [("keys_int64s", Attr::Ints(vec![1, 1])), ("values_int64s", Attr::Ints(vec![2, 3]))];
         for (version, y) in [(2, 2_i64), (4, 3)] {

@@ -1,6 +1,6 @@
 //! LinearClassifier: the class with the largest weighted sum of the features.
 
-// collects are bounded: into room that was asked for
+// collects are bounded: into checked allocations
 
 use std::sync::Arc;
 
@@ -26,9 +26,8 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// the largest before that.
 ///
 /// `x`: `[N, F]` or `[F]`; `y`: `[N]`, integers or strings; `z`: `[N, C]` float. A single score is
-/// that of the second of two classes, which wins above zero; as in ONNX Runtime `z` is `[1 - s, s]`
-/// then, under LOGISTIC that of its probability. There are as many scores as intercepts, or as
-/// classes without any.
+/// that of the second of two classes, which wins above zero; as in ONNX Runtime `z` is then `[1 - s, s]`, under
+/// LOGISTIC with its probability. There are as many scores as intercepts, or as classes without intercepts.
 ///
 /// Source: ONNX ML operator set, `LinearClassifier-1`.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,13 +36,13 @@ pub struct LinearClassifier {
     pub model: LinearModel,
     /// The labels of the classes.
     pub labels: ClassLabels,
-    /// What is done with the scores.
+    /// The transform of the scores.
     pub post_transform: PostTransform,
 }
 
 impl LinearClassifier {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
-        // Whether each class was learnt against the rest says nothing about the sums.
+        // One-vs-rest training does not change the sums.
         spec.ignore("multi_class");
         let labels = ClassLabels::read(spec, "classlabels_ints", "classlabels_strings")?;
         let model = LinearModel::read(spec, labels.n_classes())?;

@@ -1,6 +1,6 @@
 //! LinearRegressor: a weighted sum of the features for each target.
 
-// collects are bounded: into room that was asked for
+// collects are bounded: into checked allocations
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 pub struct LinearRegressor {
     /// The weights.
     pub model: LinearModel,
-    /// What is done with the scores.
+    /// The transform of the scores.
     pub post_transform: PostTransform,
 }
 

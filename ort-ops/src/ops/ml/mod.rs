@@ -1,6 +1,6 @@
 //! The operators of ai.onnx.ml: classical machine learning.
 
-// One a line, in alphabetical order.
+// One per line, in alphabetical order.
 ops! {
     array_feature_extractor,
     binarizer,

@@ -1,6 +1,6 @@
 //! Normalizer: divides each sample by its norm.
 
-// collects are bounded: into room that was asked for
+// collects are bounded: into checked allocations
 
 use std::sync::Arc;
 
@@ -20,21 +20,21 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: Normalizer::build,
 }];
 
-/// `y[n, f] = x[n, f] / ‖x[n]‖`, as float; a sample whose norm is zero stays what it is.
+/// `y[n, f] = x[n, f] / ‖x[n]‖`, as float; a sample whose norm is zero is unchanged.
 ///
 /// `x`: `[N, F]` or `[F]`.
 ///
 /// Source: ONNX ML operator set, `Normalizer-1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Normalizer {
-    /// What samples are divided by.
+    /// The norm.
     pub norm: Norm,
 }
 
-/// What samples are divided by.
+/// The norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Norm {
-    /// The largest feature, with its sign; NaN is not looked at.
+    /// The largest feature, with its sign; NaN is ignored.
     Max,
     /// `Σ |x|`.
     L1,
@@ -65,7 +65,7 @@ impl Operator for Normalizer {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let rows = Rows::read(inputs)?;
         let mut y = rows.results(rows.n_features)?;
-        // Samples without features are not counted: there may be any number of them.
+        // Samples without features are skipped: there may be any number of them.
         for row in rows.iter().take_while(|row| !row.is_empty()) {
             let norm = match self.norm {
                 Norm::Max => row.iter().copied().fold(f64::NEG_INFINITY, f64::max),

@@ -1,4 +1,4 @@
-//! OneHotEncoder: a row of zeros with a one where the category stands.
+//! OneHotEncoder: a row of zeros with a one at the index of the category.
 
 // collects are bounded: by the rank
 
@@ -21,17 +21,17 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: OneHotEncoder::build,
 }];
 
-/// OneHotEncoder: `y[n…, c] = 1` (float) where `x[n…]` is category `c`, else 0. Floats are cut to
-/// integers first. Of a category that stands twice the last counts.
+/// OneHotEncoder: `y[n…, c] = 1` (float) where `x[n…]` is category `c`, else 0. Floats are truncated to integers
+/// first. Of repeated categories the last prevails.
 ///
-/// Source: ONNX operator set ai.onnx.ml, OneHotEncoder-1. ONNX Runtime answers strings that are
-/// looked up among integers, and the other way round, with zeros; here they are errors.
+/// Source: ONNX operator set ai.onnx.ml, OneHotEncoder-1. ONNX Runtime gives zeros for strings that are looked up
+/// among integers, and vice versa; here they are errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneHotEncoder {
     categories: Vocabulary,
     /// How many elements a row has.
     pub n_categories: usize,
-    /// Whether what is no category gets zeros only, and is no error.
+    /// Whether unknown categories give zeros instead of an error.
     pub is_unknown_zero: bool,
 }
 
@@ -56,10 +56,10 @@ impl OneHotEncoder {
     }
 }
 
-/// The integer toward zero; `None` for NaN and what no int64 is.
+/// The integer toward zero; `None` for NaN and out of range of int64.
 fn whole(x: f64) -> Option<i64> {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
-    #[expect(clippy::cast_possible_truncation, reason = "that is what is meant")]
+    #[expect(clippy::cast_possible_truncation, reason = "truncation is intended")]
     (-BEYOND..BEYOND).contains(&x).then_some(x as i64)
 }
 
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_is_where_the_category_stands() {
+    fn the_one_is_at_the_index_of_the_category() {
         let cases = [
             (tensor(&[2], &[4_i64, 1]), tensor(&[2, 3], &[0_f32, 0., 1., 1., 0., 0.])),
             (tensor(&[1, 1], &[3_i32]), tensor(&[1, 1, 3], &[0_f32; 3])),

@@ -22,15 +22,14 @@ pub const DEFS: &[OpDef] = &[OpDef {
 
 /// `y[…, f] = (x[…, f] - offset[f]) · scale[f]`, as float.
 ///
-/// `x`: `[…, F]`; `offset` and `scale`: `F` values or one; without them nothing is taken away, or
-/// multiplied.
+/// `x`: `[…, F]`; `offset` and `scale`: `F` values or one; by default 0 and 1.
 ///
 /// Source: ONNX ML operator set, `Scaler-1`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaler {
-    /// What is taken away first.
+    /// The offsets, which are subtracted first.
     pub offset: Vec<f64>,
-    /// What is multiplied then.
+    /// The factors.
     pub scale: Vec<f64>,
 }
 

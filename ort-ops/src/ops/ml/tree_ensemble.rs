@@ -1,6 +1,6 @@
 //! `TreeEnsemble` and `TreeEnsembleRegressor`: scores from the votes of decision trees.
 
-// collects are bounded: into room that was asked for
+// collects are bounded: into checked allocations
 
 use std::sync::Arc;
 
@@ -36,13 +36,12 @@ pub const DEFS: &[OpDef] = &[
 /// transformed.
 ///
 /// `x`: `[N, F]` or `[F]`; `y`: `[N, n_targets]`, of the type of `x` for `TreeEnsemble`, float for
-/// `TreeEnsembleRegressor`. A target that nobody votes for has its base value. Votes are summed in
+/// `TreeEnsembleRegressor`. A target without votes has its base value. Votes are summed in
 /// double for double features, else in float.
 ///
-/// ONNX Runtime 1.31 differs where this follows the specification: for `TreeEnsemble` it takes
-/// softmax for logistic and the other way round, and cuts off fractions of features that it looks
-/// up in a set with negative members; it forgets the base value of one of several targets that
-/// nobody votes for.
+/// ONNX Runtime 1.31 differs where this follows the specification: for `TreeEnsemble` it swaps softmax and logistic,
+/// and truncates features that it looks up in a set with negative members; it ignores the base value of one of
+/// several targets without votes.
 ///
 /// Source: ONNX ML operator set, `TreeEnsemble-5` and `TreeEnsembleRegressor-5`.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,9 +50,9 @@ pub struct TreeEnsemble {
     pub forest: Forest,
     /// How votes become scores.
     pub aggregate: Aggregate,
-    /// What is added to the scores: nothing, or one value a target.
+    /// What is added to the scores: none, or one value per target.
     pub base_values: Vec<f64>,
-    /// What is done with the scores.
+    /// The transform of the scores.
     pub post_transform: PostTransform,
     /// Whether this is a `TreeEnsembleRegressor`: features may be integers, scores are floats.
     pub is_regressor: bool,
@@ -93,7 +92,7 @@ impl TreeEnsemble {
         if self.is_regressor { DType::F32 } else { dtype }
     }
 
-    /// Makes scores of the votes that were counted for a sample, each rounded to `R`.
+    /// Computes the scores from the counted votes of a sample, each rounded to `R`.
     pub fn finish<R: Number>(&self, tally: &mut Tally) {
         tally.close::<R>(self.aggregate, self.forest.n_trees());
         tally.add::<R>(&self.base_values);
@@ -197,12 +196,12 @@ mod tests {
         let error = both.tensor(&[tensor(&[1, 2], &[0.0, 0.0])]).unwrap_err();
         assert_eq!(
             error,
-            "attribute `base_values_as_tensor` has the unsupported value floats beside `base_values`"
+            "attribute `base_values_as_tensor` has the unsupported value floats in addition to `base_values`"
         );
     }
 
     #[test]
-    fn ids_that_lead_nowhere_are_refused() {
+    fn dangling_ids_are_rejected() {
         let ints = |values: &[i64]| Attr::Ints(values.to_vec());
         let x = [tensor(&[1, 2], &[0_f32, 1.0])];
         let cases = [

@@ -1,6 +1,6 @@
 //! `TreeEnsembleClassifier`: the class that decision trees vote for.
 
-// collects are bounded: into room that was asked for
+// collects are bounded: into checked allocations
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ pub const DEFS: &[OpDef] = &[OpDef {
 ///
 /// Two classes follow ONNX Runtime, as the specification is silent: the second wins if its score,
 /// or that of the first where it has no votes, is above 0, or above 0.5 if all trees vote for one
-/// class and none against it (see [`Votes`]). Where only the first has votes, its score `s` counts
-/// as that of the second class, and the first gets `-s`, or `1 - s` with the border at 0.5. A
-/// single base value is one of the first class, where that has votes.
+/// class and none against it (see [`Votes`]). Where only the first has votes, its score `s` is used for the second
+/// class, and the first gets `-s`, or `1 - s` with the border at 0.5. A single base value belongs to the first class,
+/// if that has votes.
 ///
-/// ONNX Runtime takes wrong scores if the second class has votes and there are two base values,
+/// ONNX Runtime uses wrong scores if the second class has votes and there are two base values,
 /// and writes 0 or 1 instead of integer labels if both classes have votes; neither happens here.
 ///
 /// Source: ONNX ML operator set, `TreeEnsembleClassifier-5`.
@@ -45,16 +45,16 @@ pub struct TreeEnsembleClassifier {
     pub labels: ClassLabels,
     /// What is added to the scores.
     pub base_values: Vec<f64>,
-    /// What is done with the scores.
+    /// The transform of the scores.
     pub post_transform: PostTransform,
-    /// What the votes of two classes are.
+    /// The kind of votes of two classes.
     pub votes: Votes,
 }
 
-/// What the votes for two classes are, all trees taken together.
+/// The kind of votes for two classes, over all trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Votes {
-    /// For both, or there are not two.
+    /// For both, or the number of classes is not two.
     Several,
     /// For one class, none negative: a probability.
     OnePositive,
@@ -84,7 +84,7 @@ impl TreeEnsembleClassifier {
         }))
     }
 
-    /// The class of a sample whose votes were counted, each rounded to `R`; they become its scores.
+    /// The class of a sample from its counted votes, each rounded to `R`; they become its scores.
     pub fn finish<R: Number>(&self, tally: &mut Tally) -> usize {
         let n_classes = self.labels.n_classes();
         let has_base = !self.base_values.is_empty();
@@ -192,7 +192,7 @@ mod tests {
             .attr("classlabels_int64s", ints(labels))
     }
 
-    /// Labels and scores of the left and of the right.
+    /// Checks labels and scores of both sides.
     fn check(case: &Case, labels: [i64; 2], scores: &[f32]) {
         let expected: Vec<Value> =
             vec![tensor(&[2], &labels).into(), tensor(&[2, scores.len() / 2], scores).into()];

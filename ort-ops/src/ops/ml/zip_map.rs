@@ -20,7 +20,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// ZipMap: for each row of `x: [N, C]` (float) a map from the `C` labels, in ascending order, to
-/// the elements of the row. `x: [C]` is one row. A label that stands twice leads to the last.
+/// the elements of the row. `x: [C]` is one row. A repeated label maps to its last column.
 ///
 /// Source: ONNX operator set ai.onnx.ml, ZipMap-1.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +48,7 @@ impl ZipMap {
     }
 }
 
-/// The labels in ascending order, and where each stands last.
+/// The labels in ascending order, and the last index of each.
 fn sorted<T: Ord + Clone>(labels: &[T]) -> (Vec<T>, Vec<usize>) {
     labels.iter().cloned().zip(0..).collect::<BTreeMap<T, usize>>().into_iter().unzip()
 }
@@ -92,7 +92,7 @@ impl Operator for ZipMap {
             let values = Tensor::from_slice(&[values.len()], &values)?;
             Ok(Value::Map(Map { keys: self.labels.clone(), values }))
         };
-        // Without labels, a number of rows costs no memory in the input, but does here.
+        // Without labels, rows cost no memory in the input, but do here.
         let n_rows = if n == 0 { n_rows.min(x.len()) } else { n_rows };
         let maps = try_collected::<_, OpError>((0..n_rows).map(map))?;
         Ok(outputs[0].set(Value::Sequence(maps))?)

@@ -1,4 +1,4 @@
-//! Conv in blocks: `y = activation(Σ w·x + b + sum)`.
+//! Conv in NCHWc: `y = activation(Σ w·x + b + sum)`.
 
 use std::sync::Arc;
 
@@ -21,16 +21,16 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// Conv in NCHWc (B channels), f32. `x`: `[N, C, H, W]` in NCHWc, or in NCHW if it has fewer
-/// than B channels; `w`: `[O, C/group, KH, KW]`, OIHWBiBo if a filter sees B channels or more,
-/// else OIHWBo; `b`: absent or `[O]`; `sum`: absent or of the shape of `y`, in NCHWc. `y` is in
-/// blocks, so `O` is a multiple of B.
+/// than B channels; `w`: `[O, C/group, KH, KW]`, OIHWBiBo if a filter reads B channels or more,
+/// else OIHWBo; `b`: absent or `[O]`; `sum`: absent or of the shape of `y`, in NCHWc. `y` is in NCHWc, so `O` is a
+/// multiple of B.
 ///
 /// Source: com.microsoft.nchwc, Conv-1 (ONNX Runtime 1.31).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conv {
-    /// The same convolution without blocks.
+    /// The same convolution in NCHW.
     pub plain: PlainConv,
-    /// How many channels a block has, where it is stated.
+    /// The block size, if stated.
     pub block_size: Option<usize>,
 }
 
@@ -44,7 +44,7 @@ impl Conv {
         Ok(Arc::new(Self { plain, block_size: detour::read_block_size(spec)? }))
     }
 
-    /// Whether `x` is in blocks, for filters that see so many channels.
+    /// Whether `x` is in NCHWc, for filters that read `n_inputs` channels.
     const fn reads_blocks(&self, n_inputs: usize, block: usize) -> bool {
         n_inputs >= block || (n_inputs == 1 && self.plain.group > 1)
     }
@@ -100,7 +100,7 @@ mod tests {
         case.attr("group", group).attr("pads", Attr::Ints(vec![1, 1, 0, 0]))
     }
 
-    /// Shapes of `x` and `w`, groups, and whether `x` is in blocks.
+    /// Shapes of `x` and `w`, groups, and whether `x` is in NCHWc.
     const CASES: [([usize; 4], [usize; 4], usize, bool); 4] = [
         ([2, 3, 4, 5], [8, 3, 3, 2], 1, false),
         ([2, 8, 4, 5], [4, 8, 3, 2], 1, true),

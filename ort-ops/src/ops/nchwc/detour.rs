@@ -1,5 +1,4 @@
-//! How every operator of this domain is computed: out of the blocks, through the plain operator,
-//! and back into blocks.
+//! How every operator of this domain is computed: converted to NCHW, by the plain operator, and back to NCHWc.
 
 // collects are bounded: by the operands
 
@@ -8,7 +7,7 @@ use ort_tensor::{Inputs, Output, Tensor, TensorError, TensorView, Value, ValueVi
 
 use crate::blocked::{blocked, unblocked};
 
-/// The attribute `block_size`. It is ours: what ONNX Runtime writes does not state it.
+/// The attribute `block_size`. It is ours: ONNX Runtime does not write it.
 pub(super) fn read_block_size(spec: &NodeSpec<'_>) -> Result<Option<usize>, OpError> {
     const NAME: &str = "block_size";
     let Some(found) = spec.int(NAME)? else { return Ok(None) };
@@ -17,12 +16,12 @@ pub(super) fn read_block_size(spec: &NodeSpec<'_>) -> Result<Option<usize>, OpEr
     Ok(Some(size.ok_or_else(wrong)?))
 }
 
-/// The block size, without which memory cannot be read.
+/// The block size, without which NCHWc cannot be read.
 pub(super) fn stated(block_size: Option<usize>) -> Result<usize, OpError> {
     block_size.ok_or(OpError::MissingAttribute { name: "block_size" })
 }
 
-/// `y = plain(x, …)` for an `x` and a `y` in NCHWc; the other inputs are as `plain` takes them.
+/// `y = plain(x, …)` for an `x` and a `y` in NCHWc; the other inputs are passed to `plain` unchanged.
 pub(super) fn compute(
     plain: &dyn Operator,
     block_size: Option<usize>,
@@ -49,7 +48,7 @@ pub(super) fn evaluated(
     }
 }
 
-/// Hands over `y`, which is in NCHW, in blocks.
+/// Writes `y`, which is in NCHW, in NCHWc.
 pub(super) fn write(
     y: TensorView<'_>,
     block: usize,

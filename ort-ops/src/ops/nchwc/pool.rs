@@ -1,4 +1,4 @@
-//! MaxPool, AveragePool, GlobalMaxPool and GlobalAveragePool in blocks.
+//! MaxPool, AveragePool, GlobalMaxPool and GlobalAveragePool in NCHWc.
 
 use std::sync::Arc;
 
@@ -31,16 +31,16 @@ const fn def(name: &'static str, build: Build) -> OpDef {
     OpDef { domain: "com.microsoft.nchwc", name, versions: (1, 1), types: is_allowed, build }
 }
 
-/// A pool in NCHWc: [`MaxPool`] (whose indices nobody can ask for), [`AveragePool`] or
+/// A pool in NCHWc: [`MaxPool`] (without indices), [`AveragePool`] or
 /// [`GlobalPool`]. `x`: `[N, C, H, W]` f32, in NCHWc, as is `y`.
 ///
 /// Source: com.microsoft.nchwc, MaxPool-1, AveragePool-1, GlobalMaxPool-1 and GlobalAveragePool-1
 /// (ONNX Runtime 1.31).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool<P> {
-    /// The same pool without blocks.
+    /// The same pool in NCHW.
     pub plain: P,
-    /// How many channels a block has, where it is stated.
+    /// The block size, if stated.
     pub block_size: Option<usize>,
 }
 

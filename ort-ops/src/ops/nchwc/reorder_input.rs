@@ -1,4 +1,4 @@
-//! ReorderInput: from planes to blocks.
+//! ReorderInput: from NCHW to NCHWc.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// ReorderInput: `y` is `x` in NCHWc, its channels padded with zeros to whole blocks. `x`:
 /// `[N, C, H, W]` f32, or `[N, H, W, C]` if channels are last.
 ///
-/// Source: com.microsoft.nchwc, ReorderInput-1 (ONNX Runtime 1.31, which wants a multiple of four
-/// channels; here any number will do).
+/// Source: com.microsoft.nchwc, ReorderInput-1 (ONNX Runtime 1.31, which requires a multiple of four channels; here
+/// any number is allowed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReorderInput {
     /// Whether `x` is `[N, H, W, C]`.
     pub has_channels_last: bool,
-    /// How many channels a block has, where it is stated.
+    /// The block size, if stated.
     pub block_size: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! ReorderOutput: from blocks to planes.
+//! ReorderOutput: from NCHWc to NCHW.
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ pub const DEFS: &[OpDef] = &[OpDef {
 /// Source: com.microsoft.nchwc, ReorderOutput-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReorderOutput {
-    /// How many channels are no padding; at least 1.
+    /// How many channels there are without padding; at least 1.
     pub channels: usize,
     /// Whether `y` is `[N, H, W, channels]`.
     pub has_channels_last: bool,
-    /// How many channels a block has, where it is stated.
+    /// The block size, if stated.
     pub block_size: Option<usize>,
 }
 

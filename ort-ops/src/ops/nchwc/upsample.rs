@@ -1,4 +1,4 @@
-//! Upsample in blocks: every plane is enlarged by whole factors.
+//! Upsample in NCHWc: images are enlarged by whole factors.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: Upsample::build,
 }];
 
-/// Upsample in blocks. `x`: `[N, C, H, W]` f32, in NCHWc; `y`: `[N, C, H·s, W·t]` likewise. The
+/// Upsample in NCHWc. `x`: `[N, C, H, W]` f32, in NCHWc; `y`: `[N, C, H·s, W·t]` likewise. The
 /// nearest element is the lower one.
 ///
 /// Source: com.microsoft.nchwc, Upsample-1 (ONNX Runtime 1.31).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upsample {
-    /// The same without blocks.
+    /// The same operator in NCHW.
     pub plain: Resize,
-    /// How many channels a block has, where it is stated.
+    /// The block size, if stated.
     pub block_size: Option<usize>,
 }
 
@@ -37,12 +37,12 @@ impl Upsample {
     }
 }
 
-/// One factor an axis, those of images and channels 1.
+/// One factor per axis, those of images and channels 1.
 fn read_scales(spec: &NodeSpec<'_>) -> Result<Vec<f32>, OpError> {
     // bounded: a constant
     let Some(scales) = spec.ints("scales")? else { return Ok(vec![1.0; 4]) };
     match *scales {
-        // Up to 2²⁴ a float32 is the same number.
+        // Exact in float32 up to 2²⁴.
         [1, 1, s, t] if [s, t].iter().all(|scale| (1..1 << 24).contains(scale)) => {
             Ok(vec![1.0, 1.0, s as f32, t as f32])
         }

@@ -1,4 +1,4 @@
-//! Pad: a tensor with a border added to, or cut off, each side.
+//! Pad: a tensor with a border added to, or removed from, each side.
 
 // collects are bounded: by the rank
 
@@ -32,17 +32,17 @@ pub const DEFS: &[OpDef] = &[
     },
 ];
 
-/// Pad: axis `i` gains `pads[i]` entries in front and `pads[i + n]` behind; below zero it loses
-/// them, before anything is added. What the new entries are, the mode says.
+/// Pad: axis `i` gains `pads[i]` entries before and `pads[i + n]` after; negative pads remove entries, before
+/// anything is added. The mode determines the new entries.
 ///
 /// The pads are input 1 (an attribute before version 11), the value of the constant mode is
 /// input 2 (likewise), and the axes they apply to are input 3 (all axes before version 18).
-/// Reflections and repetitions go on as often as a border is longer than the axis.
+/// Reflections and repetitions continue if a border is longer than the axis.
 ///
 /// Source: ONNX operator set, Pad-25; com.microsoft, Pad-1 (ONNX Runtime 1.31).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pad {
-    /// What the new entries are.
+    /// The new entries.
     pub mode: Mode,
     /// The pads, if they are an attribute.
     pub pads: Option<Vec<i64>>,
@@ -50,7 +50,7 @@ pub struct Pad {
     pub value: Option<f32>,
 }
 
-/// What the entries of a border are.
+/// The entries of a border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// One value; zero, false or the empty string if none is given.
@@ -59,7 +59,7 @@ pub enum Mode {
     Reflect,
     /// The outermost entry.
     Edge,
-    /// The entries of the other end.
+    /// The entries from the other end.
     Wrap,
 }
 
@@ -80,14 +80,14 @@ impl Pad {
         Ok(Arc::new(Self { mode: mode(spec, true)?, pads: None, value: None }))
     }
 
-    /// The entries of an axis of `n` that remain, and how many go in front and behind.
+    /// The entries of an axis of `n` that remain, and how many are added before and after.
     fn padded(self: &Pad, n: usize, (front, back): (i64, i64)) -> Result<Padded, OpError> {
         let wrong = |what| OpError::InputValue { index: 1, what };
         let added = |pad: i64| usize::try_from(pad.max(0)).map_err(|_| OpError::TooLarge);
         let cut = |pad: i64| usize::try_from(pad.min(0).unsigned_abs()).unwrap_or(usize::MAX);
         let (start, cut_back) = (cut(front), cut(back));
         let end = n.checked_sub(cut_back).filter(|&end| start <= end);
-        let end = end.ok_or(wrong("more is cut off an axis than it has"))?;
+        let end = end.ok_or(wrong("more is removed from an axis than it has"))?;
         let padded = Padded { start, end, front: added(front)?, back: added(back)? };
         if self.mode != Mode::Constant && start == end && padded.front + padded.back > 0 {
             return Err(wrong("an empty axis has no entries for a border"));
@@ -128,7 +128,7 @@ impl Pad {
         x.iter().zip(pads).map(padded).collect()
     }
 
-    /// What becomes of a tensor of shape `x`, where `pads` are of `axes`, or of all.
+    /// The layout of a padded tensor of shape `x`, where `pads` are for `axes`, or for all.
     ///
     /// # Errors
     /// If there are not twice as many pads as axes, or they do not fit.
@@ -152,10 +152,10 @@ impl Pad {
     /// The value of the constant mode, a tensor of one element.
     ///
     /// # Errors
-    /// If input 2 is there and has not one element.
+    /// If input 2 is present without exactly one element.
     pub fn fill(&self, dtype: DType, inputs: Inputs<'_>) -> Result<Tensor, OpError> {
         if let Some(value) = inputs.optional_tensor(2)? {
-            let what = "the value is no scalar";
+            let what = "the value is not a scalar";
             let is_scalar = value.len() == 1;
             return if is_scalar {
                 Ok(value.to_tensor()?)
@@ -185,12 +185,12 @@ fn mode(spec: &NodeSpec<'_>, may_wrap: bool) -> Result<Mode, OpError> {
     }
 }
 
-/// A tensor that is padded.
+/// A padded tensor.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Its shape.
     pub shape: Shape,
-    /// What each axis is put together from; nothing of a tensor without elements.
+    /// The segments of each axis; empty for a tensor without elements.
     pub segments: Vec<Vec<Segment>>,
 }
 
@@ -204,7 +204,7 @@ struct Padded {
 }
 
 impl Padded {
-    /// How long the axis becomes; `None` on overflow.
+    /// The length of the padded axis; `None` on overflow.
     fn len(self) -> Option<usize> {
         (self.end - self.start).checked_add(self.front)?.checked_add(self.back)
     }
@@ -223,7 +223,7 @@ impl Operator for Pad {
             Some(pads) => Some(pads.clone()),
             None => inputs.fact(1)?.ints(),
         };
-        // Axes that are there but unknown leave only the rank.
+        // With unknown axes, only the rank is known.
         let axes = inputs.get(3).map_or(Some(None), |axes| axes.ints().map(Some));
         let (Some(x), Some(pads), Some(axes)) = (x.dims(), pads, axes) else {
             return Ok(vec![ranked_fact(dtype, x.rank())]);
@@ -266,11 +266,10 @@ impl Operator for Pad {
     }
 }
 
-/// The elements of the output that are written again and again for the segments of inner axes: few
-/// enough to stay in the cache.
+/// The elements of the output that are written for several segments of inner axes: few enough to stay in the cache.
 const N_BLOCK: usize = 1 << 14;
 
-/// Cuts segments around axes of several into parts, of which each is done before the next.
+/// Cuts segments around axes of several segments into parts, each finished before the next.
 fn cut(segments: &mut [Vec<Segment>], shape: &[usize]) -> Result<(), TensorError> {
     let mut inner: usize = 1;
     let mut has_several = false;
@@ -285,7 +284,7 @@ fn cut(segments: &mut [Vec<Segment>], shape: &[usize]) -> Result<(), TensorError
     Ok(())
 }
 
-/// A box of the output that is a box of the input, or of the value: the axes so far.
+/// A box of the output copied from a box of the input, or filled with the value: the axes so far.
 struct Piece {
     shape: Shape,
     from: Strided,
@@ -293,7 +292,7 @@ struct Piece {
     is_value: bool,
 }
 
-/// What the output is put together from.
+/// The sources of the output.
 struct Pieces<'a> {
     x: TensorView<'a>,
     strides: Shape,
@@ -302,7 +301,7 @@ struct Pieces<'a> {
 }
 
 impl Pieces<'_> {
-    /// Copies every combination of one segment from each of the axes that `piece` does not have.
+    /// Copies every combination of segments of the axes that `piece` lacks.
     fn copy(&self, piece: &mut Piece, y: &mut TensorViewMut<'_>) -> Result<(), TensorError> {
         let axis = piece.shape.len();
         let Some(segments) = self.segments.get(axis) else {

@@ -1,5 +1,5 @@
-//! A padded axis as segments: stretches of the output that are stretches of the input, walked
-//! forwards, backwards, or standing still.
+//! A padded axis as segments: ranges of the output copied from ranges of the input, forwards, backwards, or repeating
+//! one entry.
 
 use super::{Mode, Padded};
 use ort_tensor::{Room, TensorError};
@@ -32,7 +32,7 @@ impl Segment {
     }
 }
 
-/// The segments of an axis; none of an axis of which the mode makes nothing.
+/// The segments of an axis; none if it is empty.
 pub(super) fn segments(mode: Mode, axis: Padded) -> Result<Vec<Segment>, TensorError> {
     let Padded { start, end, front, back } = axis;
     let n = end - start;
@@ -57,8 +57,8 @@ pub(super) fn segments(mode: Mode, axis: Padded) -> Result<Vec<Segment>, TensorE
     Ok(found.into_vec())
 }
 
-/// Which of `n` entries is at `to` of the padded axis, that has `front` entries before them; the
-/// step to the next one, and for how many entries it is the same.
+/// The entry of `n` at `to` of the padded axis, which has `front` entries before them; the step to the next one, and
+/// the number of entries with this step.
 fn stretch(mode: Mode, n: usize, front: usize, to: usize) -> (usize, isize, usize) {
     // `to − front` modulo `period`, without going below zero.
     let modulo = |period: usize| (to % period + period - front % period) % period;

@@ -13,16 +13,16 @@ use crate::elementwise::{only, shaped_like_first, unsupported};
 /// DequantizeLinear: `y = (x − zero_point) · scale`, computed in `f32` and rounded once.
 ///
 /// `x`: integers of 2 to 16 bits, int32, small floats with a sign; `zero_point` of the same type;
-/// `scale`: float, float16, bfloat16 or float8e8m0. The result has the type `output_dtype`, without
-/// the attribute that of `scale` (float for float8e8m0).
+/// `scale`: float, float16, bfloat16 or float8e8m0. The result has the type `output_dtype`, by default that of
+/// `scale` (float for float8e8m0).
 ///
 /// Source: ONNX operator set, DequantizeLinear-28 (without its 6-bit floats); com.microsoft,
 /// DequantizeLinear-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DequantizeLinear {
-    /// How far one scale reaches.
+    /// The range of one scale.
     pub granularity: Granularity,
-    /// The type of the result, if the attribute says it.
+    /// The type of the result, if the attribute is present.
     pub output_dtype: Option<DType>,
 }
 

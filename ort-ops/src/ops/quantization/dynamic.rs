@@ -12,8 +12,7 @@ use crate::quantized::{Scheme, saturate};
 /// `scale = (max(x, 0) − min(x, 0)) / 255` and `zero = round(−min(x, 0) / scale)`. `x`: float.
 /// Outputs: `y`, `scale` (float), `zero` (uint8), both scalars.
 ///
-/// Where all of `x` is 0, or there is nothing, the scale is 1, as in ONNX Runtime. NaN does not
-/// count for the range.
+/// If all of `x` is 0, or it is empty, the scale is 1, as in ONNX Runtime. NaN is ignored for the range.
 ///
 /// Source: ONNX operator set, DynamicQuantizeLinear-11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::broadcast::{Operand, zip};
 use crate::elementwise::unsupported;
 use crate::infer::normalize_axis;
 
-/// How far one scale reaches: all of the tensor (one scale), a slice along `axis` (as many scales
+/// The range of one scale: all of the tensor (one scale), a slice along `axis` (as many scales
 /// as that has), or `block_size` elements along it (scales of the tensor's rank).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granularity {
@@ -98,7 +98,7 @@ impl Granularity {
         Ok(self.blocks(outer, x[axis], inner)?)
     }
 
-    /// Whole blocks, and for each index before the axis a shorter block where one is left.
+    /// Whole blocks, and for each index before the axis a shorter last block if needed.
     fn blocks(self, outer: usize, dim: usize, inner: usize) -> Result<Vec<Piece>, TensorError> {
         let size = self.block_size;
         let piece = |index: usize, first: usize, n_blocks: usize, size: usize| Piece {
@@ -119,7 +119,7 @@ impl Granularity {
 /// Scales with their zero points, 0 where there are none.
 ///
 /// # Errors
-/// If there are not equally many.
+/// If their numbers differ.
 pub(super) fn parameters(
     scale: TensorView<'_>,
     zero_point: Option<TensorView<'_>>,
@@ -141,12 +141,12 @@ pub(super) fn parameters(
 /// The values of any type of number, each rounded to the nearest `f32`; exact up to 16 bits.
 ///
 /// # Errors
-/// If the elements of `x`, which is input `index`, are no numbers.
+/// If the elements of `x`, which is input `index`, are not numbers.
 pub(super) fn floats(index: usize, x: TensorView<'_>) -> Result<Vec<f32>, OpError> {
     let dtype = x.dtype();
     if dtype.is_packed() {
-        let codes = x.unpacked()?;
-        return Ok(collected(codes.iter().map(|&c| dtype.decode_packed(c).unwrap_or(0.0)))?);
+        let quantized = x.unpacked()?;
+        return Ok(collected(quantized.iter().map(|&c| dtype.decode_packed(c).unwrap_or(0.0)))?);
     }
     with_dtype!(dtype, [F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0],
         T => Ok(collected(x.as_slice::<T>()?.iter().map(|x| x.to_f32()))?),

@@ -14,25 +14,24 @@ use crate::broadcast::Operand;
 use crate::elementwise::{only, shaped_like_first, unsupported};
 use crate::ops::cast::{Narrowing, RoundMode};
 
-/// QuantizeLinear: `y = saturate(round(x / scale) + zero_point)`, rounding ties to even; for small
-/// floats `y` is what is nearest to `x / scale + zero_point`.
+/// QuantizeLinear: `y = saturate(round(x / scale) + zero_point)`, rounding ties to even; for small floats `y` is the
+/// nearest to `x / scale + zero_point`.
 ///
 /// `x`: float, float16, bfloat16 or int32; `scale`: the same or float8e8m0; `zero_point` has the
-/// type of the result, which without it is `output_dtype`, else uint8. The quotient is rounded to
-/// `precision`, which without the attribute is the type of `scale` (float for int32 and
-/// float8e8m0). NaN becomes 0 in an integer.
+/// type of the result, by default `output_dtype`, else uint8. The quotient is rounded to `precision`, by default the
+/// type of `scale` (float for int32 and float8e8m0). NaN becomes 0 in an integer.
 ///
 /// Source: ONNX operator set, QuantizeLinear-28 (without its 6-bit floats); com.microsoft,
 /// QuantizeLinear-1 (ONNX Runtime 1.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuantizeLinear {
-    /// How far one scale reaches.
+    /// The range of one scale.
     pub granularity: Granularity,
-    /// Whether 8-bit floats out of range are the largest there is.
+    /// Whether 8-bit floats out of range become the largest finite value.
     pub saturate: bool,
-    /// The type of the result, if the attribute says it.
+    /// The type of the result, if the attribute is present.
     pub output_dtype: Option<DType>,
-    /// The type in which `x / scale` is computed, if the attribute says it.
+    /// The type in which `x / scale` is computed, if the attribute is present.
     pub precision: Option<DType>,
 }
 
@@ -84,16 +83,16 @@ impl QuantizeLinear {
             to_integer(quotient(x, scale).round_ties_even() + zero)
         }),
         else => {
-            let mut codes = filled(0, x.data.len())?;
+            let mut quantized = filled(0, x.data.len())?;
             let narrowing = Narrowing { saturate: self.saturate, round_mode: RoundMode::Up };
-            self.granularity.apply(x, parameters, &mut codes, |x, &(scale, zero)| {
+            self.granularity.apply(x, parameters, &mut quantized, |x, &(scale, zero)| {
                 let quotient = quotient(x, scale);
-                code(dtype, narrowing, quotient, zero)
+                quantize(dtype, narrowing, quotient, zero)
             })?;
             if dtype.is_packed() {
-                Ok(y.pack(&codes)?)
+                Ok(y.pack(&quantized)?)
             } else {
-                y.into_words::<u8>()?.copy_from_slice(&codes);
+                y.into_words::<u8>()?.copy_from_slice(&quantized);
                 Ok(())
             }
         })
@@ -128,23 +127,23 @@ impl Operator for QuantizeLinear {
     }
 }
 
-/// The code of a quotient in a type of less than eight bits or an 8-bit float.
-fn code(dtype: DType, narrowing: Narrowing, quotient: f32, zero: f32) -> u8 {
+/// The encoding of a quotient in a type of less than eight bits or an 8-bit float.
+fn quantize(dtype: DType, narrowing: Narrowing, quotient: f32, zero: f32) -> u8 {
     let (min, max) = match dtype {
         DType::I4 => (-8.0, 7.0),
         DType::U4 => (0.0, 15.0),
         DType::I2 => (-2.0, 1.0),
         DType::U2 => (0.0, 3.0),
         _ => {
-            let code = narrowing.float_code(dtype, f64::from(quotient + zero));
-            return code.unwrap_or(0);
+            let q = narrowing.encode_float(dtype, f64::from(quotient + zero));
+            return q.unwrap_or(0);
         }
     };
     let value: i8 = to_integer((quotient.round_ties_even() + zero).clamp(min, max));
     value.cast_unsigned()
 }
 
-/// The integer nearest to zero's side, saturating; 0 for NaN.
+/// The integer toward zero, saturating; 0 for NaN.
 fn to_integer<T: Number + Element>(x: f32) -> T {
     T::from_f64(f64::from(x))
 }

@@ -13,9 +13,9 @@ fn dequantize() -> Case {
     Case::new("DequantizeLinear", 25)
 }
 
-fn packed(dtype: DType, shape: &[usize], codes: &[u8]) -> Tensor {
+fn packed(dtype: DType, shape: &[usize], quantized: &[u8]) -> Tensor {
     let mut tensor = Tensor::zeros(dtype, shape).unwrap();
-    pack(codes, dtype.bits(), tensor.view_mut().into_bytes().unwrap());
+    pack(quantized, dtype.bits(), tensor.view_mut().into_bytes().unwrap());
     tensor
 }
 
@@ -83,9 +83,9 @@ fn small_types_saturate() {
         (DType::U2, [0, 0, 2, 3]),
         (DType::F4E2M1, [15, 10, 3, 7]),
     ];
-    for (dtype, codes) in cases {
+    for (dtype, quantized) in cases {
         let case = quantize().attr("output_dtype", Attr::Int(dtype.onnx().into()));
-        let y = packed(dtype, &[4], &codes);
+        let y = packed(dtype, &[4], &quantized);
         assert_eq!(case.tensor(&[x.clone(), scale()]), Ok(y.clone()), "{dtype}");
         assert!(dequantize().tensor(&[y, scale()]).is_ok(), "{dtype}");
     }

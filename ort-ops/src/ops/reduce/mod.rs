@@ -29,7 +29,7 @@ macro_rules! reductions {
             build: |spec| Reduce::build(spec, Form::$form, $axes_input),
         }),*];
 
-        /// What is computed of the elements `x` that the axes join.
+        /// The reduction of elements `x`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Form {
             $($(#[$doc])* $form,)*
@@ -38,31 +38,31 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// `Σ |x|`; 0 of nothing.
+    /// `Σ |x|`; 0 if empty.
     "ReduceL1" 18 18 => L1;
-    /// `√Σ x²`; 0 of nothing.
+    /// `√Σ x²`; 0 if empty.
     "ReduceL2" 18 18 => L2;
-    /// `ln Σ x`; −∞ of nothing.
+    /// `ln Σ x`; −∞ if empty.
     "ReduceLogSum" 28 18 => LogSum;
-    /// `ln Σ exp(x)`, in range wherever `x` is; −∞ of nothing.
+    /// `ln Σ exp(x)`, in range wherever `x` is; −∞ if empty.
     "ReduceLogSumExp" 28 18 => LogSumExp;
-    /// The largest; of nothing −∞, the smallest integer or false.
+    /// The largest; if empty −∞, the smallest integer or false.
     "ReduceMax" 20 18 => Max;
-    /// `Σ x / n`, integers rounded towards 0; 0 of nothing, where the standard leaves it open.
+    /// `Σ x / n`, integers rounded towards 0; 0 if empty, where the standard leaves it open.
     "ReduceMean" 18 18 => Mean;
-    /// The smallest; of nothing +∞, the largest integer or true.
+    /// The smallest; if empty +∞, the largest integer or true.
     "ReduceMin" 20 18 => Min;
-    /// `Π x`; 1 of nothing.
+    /// `Π x`; 1 if empty.
     "ReduceProd" 18 18 => Prod;
-    /// `Σ x`; 0 of nothing.
+    /// `Σ x`; 0 if empty.
     "ReduceSum" 13 13 => Sum;
-    /// `Σ x²`; 0 of nothing.
+    /// `Σ x²`; 0 if empty.
     "ReduceSumSquare" 18 18 => SumSquare;
 }
 
 /// An operator of the Reduce family, on floats and 32- or 64-bit integers; Max and Min also on
-/// 8-bit integers and booleans. Floats accumulate in f64 and are rounded once; integers wrap; what
-/// is no integer is rounded towards 0 and saturates. Max and Min give NaN if any element is NaN.
+/// 8-bit integers and booleans. Floats accumulate in f64 and are rounded once; integers wrap; results that are not
+/// integers are rounded towards 0 and saturate. Max and Min give NaN if any element is NaN.
 ///
 /// Source: ONNX operator set, ReduceSum-13, ReduceMax-20, ReduceMin-20, ReduceLogSum-28,
 /// ReduceLogSumExp-28 and Reduce…-18, with the integers that version 28 has removed.
@@ -72,11 +72,11 @@ pub struct Reduce {
     pub form: Form,
     /// The axes, where they are an attribute; else they are input 1.
     pub axes: Option<Vec<i64>>,
-    /// Whether input 1 may hold the axes.
+    /// Whether input 1 may be the axes.
     pub has_axes_input: bool,
     /// Whether a reduced dimension stays, as 1.
     pub keeps_dims: bool,
-    /// Whether no axes mean none; else they mean all.
+    /// Whether an empty list means no axes; else it means all.
     pub no_axes_is_none: bool,
 }
 
@@ -93,7 +93,7 @@ impl Reduce {
         Ok(Arc::new(Self { form, axes, has_axes_input, keeps_dims, no_axes_is_none }))
     }
 
-    /// The axes that a list of axes means.
+    /// The meaning of a list of axes.
     fn meaning<'a>(&self, axes: &'a [i64]) -> Axes<'a> {
         match axes {
             [] if !self.no_axes_is_none => Axes::All,
@@ -104,7 +104,7 @@ impl Reduce {
     /// For each dimension, whether it is reduced.
     ///
     /// # Errors
-    /// If an axis is out of range or stands twice.
+    /// If an axis is out of range or occurs twice.
     fn is_reduced(&self, inputs: Inputs<'_>, rank: usize) -> Result<Vec<bool>, OpError> {
         let axes = match inputs.optional_tensor(1)? {
             Some(axes) if self.has_axes_input => axes.as_slice::<i64>()?,
@@ -195,8 +195,7 @@ fn extreme<T: Reducible>(form: Form, walk: &Walk, x: &[T], y: &mut [T]) -> Resul
     Ok(())
 }
 
-/// All but the extremes: what each element becomes, how two combine, and the end. `n` elements
-/// are joined in each result.
+/// All except the extremes: the map, the combination, and the final step. `n` elements are reduced to each result.
 fn arithmetic<T: Reducible + Number>(
     form: Form,
     walk: &Walk,

@@ -1,18 +1,18 @@
-//! The numbers in which reductions accumulate.
+//! The types in which reductions accumulate.
 
 use ort_tensor::{Bool, Element, Number, bf16, f16};
 
 /// An element type that can be reduced.
 pub(super) trait Reducible: Element {
-    /// What its values accumulate in.
+    /// The type that accumulates its values.
     type Wide: Wide;
-    /// What is not larger than any value.
+    /// A lower bound of all values.
     const LOWEST: Self::Wide;
-    /// What is not smaller than any value.
+    /// An upper bound of all values.
     const HIGHEST: Self::Wide;
 
     fn widen(self) -> Self::Wide;
-    /// The nearest value for floats; the low bits for integers, as if they had wrapped all along.
+    /// The nearest value for floats; the low bits for integers, as if every step had wrapped.
     fn narrow(wide: Self::Wide) -> Self;
 }
 
@@ -149,7 +149,7 @@ pub(super) struct LogSumExp {
 }
 
 impl LogSumExp {
-    /// Of nothing: −∞.
+    /// Without values: −∞.
     pub(super) const EMPTY: Self = Self { max: f64::NEG_INFINITY, sum: 0.0 };
 
     /// Of one value: itself.

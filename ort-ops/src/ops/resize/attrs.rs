@@ -4,10 +4,10 @@ use ort_graph::{NodeSpec, OpError};
 
 use super::{Resize, Scales};
 
-/// How a value comes from its neighbours.
+/// The interpolation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ResizeMode {
-    /// It is one of them.
+    /// The nearest element.
     Nearest(NearestMode),
     /// A mean of two, weighted by their distance.
     Linear,
@@ -33,7 +33,7 @@ pub enum NearestMode {
     Simple,
 }
 
-/// Where output element `o` of an axis lies in the input: `n` elements become `m`, `l = n·scale`.
+/// The input coordinate of output element `o` of an axis: `n` elements become `m`, `l = n·scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coordinates {
     /// `(o + ½)/scale − ½`.
@@ -52,10 +52,10 @@ pub enum Coordinates {
     TfCropAndResize,
 }
 
-/// How sizes are understood.
+/// The interpretation of sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AspectRatio {
-    /// As they are.
+    /// As stated.
     Stretch,
     /// All axes by the smallest scale.
     NotLarger,

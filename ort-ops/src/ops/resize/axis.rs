@@ -1,21 +1,21 @@
-//! One axis of Resize: how long it becomes, and which elements each new one is made of.
+//! One axis of Resize: its new length, and the elements that each new one is interpolated from.
 
 use ort_graph::OpError;
 use ort_tensor::{Number, charge, go_on};
 
 use super::{Coordinates, NearestMode, Resize, ResizeMode};
 
-/// What happens to one axis.
+/// The resizing of one axis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AxisPlan {
     pub(super) n_inputs: usize,
     pub(super) n_outputs: usize,
     pub(super) scale: f32,
-    /// Start and end of the region of interest, as parts of the axis.
+    /// Start and end of the region of interest, as fractions of the axis.
     pub(super) region: (f64, f64),
 }
 
-/// The elements that each output element of an axis is made of, with their weights.
+/// The elements that each output element of an axis is interpolated from, with their weights.
 #[derive(Debug, Default)]
 pub struct Table {
     taps: Vec<(usize, f64)>,
@@ -47,7 +47,7 @@ impl AxisPlan {
         Ok(Self { n_outputs, scale, ..Self::unchanged(n) })
     }
 
-    /// An axis of the length `size`, or, if all axes have a common scale, of the nearest to that.
+    /// An axis of the length `size`, or, if all axes have a common scale, of the nearest length.
     pub(super) fn sized(n: usize, size: i64, common: Option<f32>) -> Result<Self, OpError> {
         let negative = OpError::InputValue { index: 3, what: "a size is negative" };
         let size = usize::try_from(size).map_err(|_| negative)?;
@@ -66,14 +66,14 @@ impl AxisPlan {
     /// The table of this axis; `None` if it does not change. The axis is not empty.
     ///
     /// # Errors
-    /// If there is no memory for it, or the run has ended.
+    /// If there is no memory for it, or the run was cancelled.
     pub(super) fn table(&self, resize: &Resize) -> Result<Option<Table>, OpError> {
         let is_cropped = resize.coordinates == Coordinates::TfCropAndResize
             && (self.region.0 != 0.0 || self.region.1 != 1.0);
         if self.n_inputs == self.n_outputs && self.scale == 1.0 && !is_cropped {
             return Ok(None);
         }
-        // Where each ends, and at least what one is made of.
+        // The end of each, and at least one element of each.
         let of_one = size_of::<usize>() + size_of::<(usize, f64)>();
         charge(self.n_outputs.saturating_mul(of_one))?;
         let mut table = Table::default();
@@ -91,7 +91,7 @@ impl AxisPlan {
         Ok(Some(table))
     }
 
-    /// Where output element `o` lies in the input, in float32.
+    /// The input coordinate of output element `o`, in float32.
     fn coordinate(&self, o: usize, coordinates: Coordinates) -> f32 {
         let (n, m, o) = (self.n_inputs as f32, self.n_outputs as f32, o as f32);
         let scale = self.scale;
@@ -117,7 +117,7 @@ impl AxisPlan {
         }
     }
 
-    /// Adds the elements that the one at `x` is made of.
+    /// Adds the elements that the one at `x` is interpolated from.
     fn push_taps(&self, resize: &Resize, x: f32, taps: &mut Vec<(usize, f64)>) {
         let first = taps.len();
         match resize.mode {
@@ -137,8 +137,8 @@ impl AxisPlan {
         }
     }
 
-    /// Adds the elements within `radius` of `x`, weighted by `filter` of their distance; both are
-    /// stretched where antialiasing asks for it.
+    /// Adds the elements within `radius` of `x`, weighted by `filter` of their distance; both are widened for
+    /// antialiasing.
     fn push_filtered(
         &self,
         resize: &Resize,
@@ -158,7 +158,7 @@ impl AxisPlan {
         }
     }
 
-    /// The element nearest to `x`, which may lie beyond the border.
+    /// The element nearest to `x`, which may be beyond the border.
     fn nearest(&self, x: f32, mode: NearestMode) -> f64 {
         let x = f64::from(x);
         match mode {
@@ -170,16 +170,16 @@ impl AxisPlan {
         }
     }
 
-    /// The element at `position`, or that of the border it lies beyond.
+    /// The element at `position`, clamped to the border.
     fn inside(&self, position: f64) -> usize {
         let position = usize::try_from(u64::from_f64(position)).unwrap_or(usize::MAX);
         position.min(self.n_inputs - 1)
     }
 }
 
-/// The length of an axis, cut off to a whole number.
+/// The length of an axis, truncated to an integer.
 fn whole(length: f32) -> Result<usize, OpError> {
-    // A float32 of 2^63 or more saturates, and is no length anyway.
+    // A float32 of 2^63 or more saturates, and is not a valid length anyway.
     let length = i64::from_f64(f64::from(length));
     usize::try_from(length).ok().filter(|_| length < i64::MAX).ok_or(OpError::TooLarge)
 }

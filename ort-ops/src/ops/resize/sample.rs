@@ -10,7 +10,7 @@ use ort_tensor::{
 
 use super::axis::Table;
 
-/// `y[o₀, o₁, …] = x[i₀(o₀), i₁(o₁), …]` where each table has one element a row.
+/// `y[o₀, o₁, …] = x[i₀(o₀), i₁(o₁), …]` where each table has one element per row.
 pub(super) fn pick(
     x: TensorView<'_>,
     mut y: TensorViewMut<'_>,
@@ -21,7 +21,7 @@ pub(super) fn pick(
         None => collected((0..n).map(Some)),
         Some(table) => collected(table.rows().map(|taps| taps.first().map(|&(i, _)| i))),
     });
-    // One an axis.
+    // One per axis.
     let indices: Vec<Vec<Option<usize>>> = indices.collect::<Result<_, TensorError>>()?;
     let strides = row_major_strides(x.shape());
     move_elements!(x => y.reborrow(), |src, dst| {
@@ -42,11 +42,10 @@ pub(super) fn pick(
     })
 }
 
-/// Calls `f(o, i)` for each element `o` of the output and the element `i` of the input that
-/// it is; `None` if it is extrapolated.
+/// Calls `f(o, i)` for each element `o` of the output and its element `i` of the input; `None` if it is extrapolated.
 ///
 /// # Errors
-/// If the run has ended.
+/// If the run was cancelled.
 fn for_each_picked(
     indices: &[Vec<Option<usize>>],
     strides: &[usize],

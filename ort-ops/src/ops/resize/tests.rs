@@ -129,12 +129,12 @@ fn outside_the_region_is_the_extrapolation_value() {
 fn antialiasing_sees_all_that_an_output_covers() {
     let case = resize("linear", "half_pixel").attr("antialias", Attr::Int(1));
     let y = by_scale(&case, tensor(&[4], &[0_f64, 0.0, 8.0, 8.0]), &[0.5]);
-    // Weights 1 3 3 1, what lies beyond the border on the border.
+    // Weights 1 3 3 1, with elements beyond the border clamped.
     assert_eq!(y, Ok(tensor(&[2], &[1_f64, 7.0])));
 }
 
 #[test]
-fn scales_and_sizes_that_make_no_sense_are_refused() {
+fn invalid_scales_and_sizes_are_rejected() {
     let case = resize("nearest", "half_pixel");
     let x = || tensor(&[2], &[0_f32, 1.0]);
     for scale in [0.0, -1.0, f32::NAN, f32::INFINITY] {

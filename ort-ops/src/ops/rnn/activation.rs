@@ -22,8 +22,8 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// The functions of these names, whatever their case. Each takes the next `alpha` and `beta`
-    /// if it has such a parameter, or its default where there are no more.
+    /// The functions of these names, whatever their case. Each takes the next `alpha` and `beta` if it has such a
+    /// parameter, or its default if there are no more.
     ///
     /// # Errors
     /// If there is no function of a name.

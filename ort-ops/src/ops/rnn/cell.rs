@@ -1,11 +1,11 @@
-//! One step of one sequence: from what goes into the gates to the next state.
+//! One step of one sequence: from the inputs of the gates to the next state.
 
 use ort_tensor::{Room, TensorError};
 
 use super::Activation;
 use crate::product::{Real, dot};
 
-/// What a step needs besides the state: activations in order, clipped inputs.
+/// What a step needs in addition to the state: activations in order, and the clip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gates<'a> {
     pub(super) activations: &'a [Activation],
@@ -25,8 +25,8 @@ impl Gates<'_> {
         }
     }
 
-    /// The gates z, r and h, one after the other in `x` and `recurrent`. Where `after_reset` is
-    /// there, it is the part of R that multiplies `r ⊙ h`, and that of `recurrent` is not used.
+    /// The gates z, r and h, in this order in `x` and `recurrent`. If present, `after_reset` is the part of R that
+    /// multiplies `r ⊙ h`, and that of `recurrent` is not used.
     pub(super) fn gru<R: Real>(
         &self,
         x: &[R],
@@ -53,7 +53,7 @@ impl Gates<'_> {
         Ok(())
     }
 
-    /// The gates i, o, f and c, one after the other in `x` and `recurrent`; peepholes of i, o and f.
+    /// The gates i, o, f and c, in this order in `x` and `recurrent`; peepholes of i, o and f.
     pub(super) fn lstm<R: Real>(
         &self,
         x: &[R],

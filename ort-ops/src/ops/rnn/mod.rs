@@ -59,11 +59,11 @@ const fn def(
 pub struct Rnn {
     /// What a cell computes.
     pub cell: Cell,
-    /// In which order the steps are taken.
+    /// The order of the steps.
     pub direction: Direction,
-    /// H, if it is given.
+    /// H, if present.
     pub hidden_size: Option<usize>,
-    /// The largest magnitude of what goes into a gate's activation.
+    /// The largest magnitude of the input of a gate's activation.
     pub clip: Option<f32>,
     /// The activations of a cell, one direction after the other.
     pub activations: Vec<Activation>,
@@ -83,12 +83,12 @@ pub enum Cell {
     },
     /// `c = σ(…) ⊙ c + σ(…) ⊙ τ(…), h = σ(…) ⊙ τ(c)`.
     Lstm {
-        /// The forget gate is 1 less the input gate.
+        /// The forget gate is 1 minus the input gate.
         input_forget: bool,
     },
 }
 
-/// In which order the steps are taken.
+/// The order of the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From first to last.
@@ -109,7 +109,7 @@ impl Cell {
         }
     }
 
-    /// The names of the activations, where the node does not give any.
+    /// The default names of the activations.
     const fn activations(self) -> &'static [&'static str] {
         match self {
             Self::Simple => &["Tanh"],
@@ -156,7 +156,7 @@ impl Rnn {
             .map(|n| usize::try_from(n).map_err(|_| wrong("hidden_size", n.to_string())))
             .transpose()?;
         if spec.since_version < 7 {
-            // Whether `y` is made follows from whether it is there.
+            // `y` is computed if the output is present.
             spec.ignore("output_sequence");
         }
         let alphas = spec.floats("activation_alpha")?.unwrap_or_default();
@@ -171,7 +171,7 @@ impl Rnn {
                 betas,
             )?,
         };
-        // More than needed are no fault: the default of the standard lists two for one direction.
+        // More than needed are allowed: the default of the standard lists two for one direction.
         if activations.len() < n_activations {
             return Err(wrong("activations", format!("{} functions", activations.len())));
         }
@@ -180,7 +180,7 @@ impl Rnn {
         Ok(Self { cell, direction, hidden_size, clip, activations, is_batch_first })
     }
 
-    /// `[S or B, B or S, …]` as the layout has it.
+    /// `[S or B, B or S, …]`, by the layout.
     fn ordered<T, const N: usize>(&self, mut dims: [T; N], first: usize, second: usize) -> [T; N] {
         if self.is_batch_first {
             dims.swap(first, second);

@@ -5,10 +5,10 @@
 //!     xw = x · wᵀ + bias                   for all steps and sequences at once
 //!     for each step, in the direction's order:
 //!         recurrent = h · rᵀ + recurrent bias
-//!         for each sequence that is not over: h, c = cell(xw, recurrent, h, c)
+//!         for each active sequence: h, c = cell(xw, recurrent, h, c)
 //! ```
 
-// collects are bounded: into room that was asked for
+// collects are bounded: into checked allocations
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ struct Sizes {
     directions: usize,
 }
 
-/// The operands of a call, and how long each sequence is.
+/// The operands of a call, and the length of each sequence.
 struct Operands<'a, R: Real> {
     x: Cow<'a, [R]>,
     w: Weights<'a, R>,
@@ -41,7 +41,7 @@ struct Operands<'a, R: Real> {
     lens: Vec<usize>,
 }
 
-/// What the outputs are made from.
+/// The results for the outputs.
 struct Results<R> {
     y: Vec<R>,
     h: Vec<R>,
@@ -62,7 +62,7 @@ pub(super) fn run<R: Real>(
     run_with(op, inputs, outputs, [weights(1, sizes.input)?, weights(2, sizes.hidden)?])
 }
 
-/// Evaluates the operator in `R` with these weights of `x` and `h`, which have the right shape.
+/// Evaluates the operator in `R` with these weights of `x` and `h`, whose shapes are valid.
 pub(super) fn run_with<'a, R: Real>(
     op: &Rnn,
     inputs: Inputs<'a>,
@@ -139,7 +139,7 @@ impl<'a, R: Real> Pass<'a, R> {
         let (bias, recurrent_bias) = biases(op, operands.b.as_ref().map(|b| part(b, d, 2 * n)), n)?;
         let n_rows = product(&[steps, batch])?;
         let mut xw = repeated(&bias, n_rows)?;
-        // Beyond the longest sequence nothing is looked at.
+        // Steps beyond the longest sequence are not read.
         let longest = operands.lens.iter().copied().max().unwrap_or(0);
         let n_rows = if op.is_batch_first { steps } else { longest } * batch;
         let x = &operands.x[..n_rows * input];
@@ -177,7 +177,7 @@ impl<'a, R: Real> Pass<'a, R> {
         Ok(())
     }
 
-    /// Takes one step with all sequences that are not over.
+    /// Computes one step of all active sequences.
     fn step(
         &self,
         step: usize,
@@ -192,7 +192,7 @@ impl<'a, R: Real> Pass<'a, R> {
         for (b, h) in h.chunks_exact_mut(hidden).enumerate() {
             let len = self.lens[b];
             if step >= len {
-                // Nobody looks at what it is added to, but it must not stretch a range for long.
+                // These states are no longer read, but must not widen the quantization range for long.
                 h.fill(R::default());
                 continue;
             }
@@ -217,7 +217,7 @@ impl<'a, R: Real> Pass<'a, R> {
         Ok(())
     }
 
-    /// Where the state of sequence `b` begins.
+    /// The start of the state of sequence `b`.
     fn state(&self, b: usize) -> usize {
         let Sizes { batch, directions, hidden, .. } = self.sizes;
         let at = if self.op.is_batch_first { b * directions + self.d } else { self.d * batch + b };
@@ -225,7 +225,7 @@ impl<'a, R: Real> Pass<'a, R> {
     }
 }
 
-/// The values again and again, `n` times.
+/// The values repeated `n` times.
 fn repeated<R: Real>(values: &[R], n: usize) -> Result<Vec<R>, OpError> {
     let mut all = with_room(product(&[values.len(), n])?)?;
     (0..n).for_each(|_| all.extend_from_slice(values));
@@ -237,8 +237,8 @@ fn part<R>(all: &[R], d: usize, len: usize) -> &[R] {
     &all[d * len..(d + 1) * len]
 }
 
-/// What is added to `w·x` and to `r·h`: the biases of both go to the former, but for that of the
-/// last gate of a GRU that resets what follows its bias. `n` values each.
+/// What is added to `w·x` and to `r·h`: both biases are added to the former, except that of the last gate of a GRU
+/// that resets after its bias. `n` values each.
 fn biases<R: Real>(op: &Rnn, b: Option<&[R]>, n: usize) -> Result<(Vec<R>, Vec<R>), OpError> {
     let (mut bias, mut recurrent) = (filled(R::default(), n)?, filled(R::default(), n)?);
     let Some(b) = b else { return Ok((bias, recurrent)) };

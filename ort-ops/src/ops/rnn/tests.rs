@@ -17,7 +17,7 @@ fn values<T: Element + Number>(shape: &[usize], seed: u32) -> Tensor {
     tensor(shape, &(0..n).map(value).collect::<Vec<_>>())
 }
 
-/// Inputs for so many gates and directions: all but the peepholes, which only an LSTM has.
+/// Inputs for these numbers of gates and directions: all except the peepholes, which only an LSTM has.
 fn inputs<T: Element + Number>(
     gates: usize,
     d: usize,
@@ -51,7 +51,7 @@ fn names(names: &[&str]) -> Attr {
     Attr::Strings(names.iter().map(|&name| name.to_owned()).collect())
 }
 
-/// That the last outputs are these, which ONNX Runtime 1.31 has computed in f32: each of at most
+/// Checks that the last outputs are these, which ONNX Runtime 1.31 has computed in f32: each of at most
 /// three steps rounds a state, which is below 1, fewer than ten times.
 fn assert_states(found: &[Tensor], expected: &[&[f32]]) {
     for (found, expected) in found[1..].iter().zip(expected) {
@@ -89,7 +89,7 @@ fn lstm_with_peepholes_in_both_directions() {
         -0.995_909_7,
     ];
     assert_states(&found, &[&h, &c]);
-    // Sequence 0 is over after two steps, in both directions.
+    // Sequence 0 ends after two steps, in both directions.
     let (y, h) = (found[0].as_slice::<f32>().unwrap(), found[1].as_slice::<f32>().unwrap());
     assert_eq!([&y[16..18], &y[20..22]], [&[0.0; 2]; 2]);
     assert_eq!([&y[8..10], &y[4..6]], [&h[..2], &h[4..6]]);
@@ -185,7 +185,7 @@ fn no_steps_no_sequences_and_no_inputs_are_fine() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_operands_are_rejected() {
     let inputs = |lens| inputs::<f32>(3, 1, Some(lens));
     let gru = |direction| case("GRU", direction, 2);
     for lens in [[-1, 1], [4, 1]] {
@@ -201,15 +201,14 @@ fn what_does_not_fit_is_refused() {
 
 /// The inputs of DynamicQuantizeLSTM in both directions, with a scale for all and for each unit.
 fn quantized_inputs() -> Vec<Option<Tensor>> {
-    let codes = |shape: &[usize], seed: u8| {
+    let quantized = |shape: &[usize], seed: u8| {
         let n = u8::try_from(shape.iter().product::<usize>()).unwrap();
-        let code =
-            |k: u8| u8::try_from((u16::from(k) * 7 + u16::from(seed)) % 11 * 20 + 3).unwrap();
-        tensor(shape, &(0..n).map(code).collect::<Vec<_>>())
+        let q = |k: u8| u8::try_from((u16::from(k) * 7 + u16::from(seed)) % 11 * 20 + 3).unwrap();
+        tensor(shape, &(0..n).map(q).collect::<Vec<_>>())
     };
     let mut inputs = inputs::<f32>(4, 2, Some([2, 3]));
-    inputs[1] = Some(codes(&[2, INPUT, 4 * HIDDEN], 2));
-    inputs[2] = Some(codes(&[2, HIDDEN, 4 * HIDDEN], 3));
+    inputs[1] = Some(quantized(&[2, INPUT, 4 * HIDDEN], 2));
+    inputs[2] = Some(quantized(&[2, HIDDEN, 4 * HIDDEN], 3));
     let (small, large) = (1.0_f32 / 128.0, 1.0 / 64.0);
     let scales = [[large; 4], [small; 4]].as_flattened().repeat(2);
     inputs.push(None);
@@ -221,7 +220,7 @@ fn quantized_inputs() -> Vec<Option<Tensor>> {
 }
 
 #[test]
-fn an_lstm_with_codes_quantizes_what_it_multiplies() {
+fn a_quantized_lstm_quantizes_its_operands() {
     let case = Case::new("DynamicQuantizeLSTM", 1).domain("com.microsoft").outputs(3);
     let case = case.attr("direction", Attr::String("bidirectional".to_owned()));
     let found = run(&case, &quantized_inputs());

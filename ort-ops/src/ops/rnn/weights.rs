@@ -1,4 +1,4 @@
-//! What the inputs and the states of a layer are multiplied with: floats, or quantized values.
+//! The weights of the inputs and the states of a layer: floats, or quantized values.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use crate::quantized::Scheme;
 /// The matrices of all directions.
 #[derive(Debug)]
 pub(super) enum Weights<'a, R: Real> {
-    /// One after the other.
+    /// Concatenated.
     Floats(Cow<'a, [R]>),
     /// One each.
-    Codes(Vec<CodeMatrix>),
+    Quantized(Vec<QuantizedMatrix>),
 }
 
 /// The matrix of one direction, a row for each unit of each gate.
@@ -22,14 +22,14 @@ pub(super) enum Weights<'a, R: Real> {
 pub(super) enum Matrix<'a, R: Real> {
     /// The rows.
     Floats(&'a [R]),
-    /// The rows as quantized values: what they are multiplied with is quantized first.
-    Codes(&'a CodeMatrix),
+    /// Quantized rows: their operand is quantized first.
+    Quantized(&'a QuantizedMatrix),
 }
 
 /// Quantized values minus their zero points, and the scale of each row.
 #[derive(Debug)]
-pub(super) struct CodeMatrix {
-    pub(super) codes: Vec<i16>,
+pub(super) struct QuantizedMatrix {
+    pub(super) quantized: Vec<i16>,
     pub(super) scales: Vec<f32>,
 }
 
@@ -38,7 +38,7 @@ impl<R: Real> Weights<'_, R> {
     pub(super) fn matrix(&self, d: usize, len: usize) -> Matrix<'_, R> {
         match self {
             Self::Floats(weights) => Matrix::Floats(&weights[d * len..(d + 1) * len]),
-            Self::Codes(matrices) => Matrix::Codes(&matrices[d]),
+            Self::Quantized(matrices) => Matrix::Quantized(&matrices[d]),
         }
     }
 }
@@ -47,7 +47,7 @@ impl<R: Real> Matrix<'_, R> {
     /// `c[i, j] += Σ x[i, k] · w[j, k]` for rows of `k` elements in `x` and of `c_stride` in `c`.
     ///
     /// # Errors
-    /// If there is no memory for the quantized values of `x`, or the run has ended.
+    /// If there is no memory for the quantized values of `x`, or the run was cancelled.
     pub(super) fn add_product(
         &self,
         c: &mut [R],
@@ -60,11 +60,11 @@ impl<R: Real> Matrix<'_, R> {
         }
         let w = match self {
             Self::Floats(w) => return add_product(c, c_stride, x, w, k),
-            Self::Codes(w) => w,
+            Self::Quantized(w) => w,
         };
         let x = collected(x.iter().map(|x| f32::from_f64(x.to_f64())))?;
         let scheme = Scheme::of_values(&x)?;
-        multiply(&scheme.centered(&x)?, &w.codes, k, |i, j, sum| {
+        multiply(&scheme.centered(&x)?, &w.quantized, k, |i, j, sum| {
             let value = sum as f32 * (scheme.scale * w.scales[j]);
             let c = &mut c[i * c_stride + j];
             *c = *c + R::from_f64(f64::from(value));

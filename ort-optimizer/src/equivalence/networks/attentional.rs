@@ -17,7 +17,7 @@ impl Attentional {
         Self { writer, values: vec!["x".to_owned()] }
     }
 
-    pub(super) fn grown(mut self, n_layers: usize) -> String {
+    pub(super) fn with_layers(mut self, n_layers: usize) -> String {
         for _ in 0..n_layers {
             let value = self.layer();
             self.writer.ends.push(value.clone());
@@ -120,8 +120,8 @@ impl Attentional {
         let [of_words, of_positions] =
             if self.writer.chance(2) { ["b,s", "1,s"] } else { ["2,3", "1,3"] };
         let mut sum = self.looked_up(of_words);
-        for (is_there, dims) in [(self.writer.chance(2), of_words), (true, of_positions)] {
-            if is_there {
+        for (is_present, dims) in [(self.writer.chance(2), of_words), (true, of_positions)] {
+            if is_present {
                 let term = self.looked_up(dims);
                 sum = self.writer.node("Add-14", &[&sum, &term]);
             }
@@ -137,8 +137,7 @@ impl Attentional {
         self.writer.node("Gather-13", &[&table, &ids])
     }
 
-    /// A function of rows of a table, which are looked up or multiplied by rows with a single one; or a product
-    /// of them.
+    /// A function of rows of a table, which are looked up or selected by one-hot rows; or a product of them.
     fn classified(&mut self) -> String {
         if self.writer.chance(3) {
             let rows = self.looked_up("b,s");
@@ -202,15 +201,15 @@ impl Attentional {
 
     /// `x·xᵀ·x`, scaled.
     fn scaled_product(&mut self, x: &str) -> String {
-        let turned = self.writer.node("Transpose-13 [perm: [0, 2, 1]]", &[x]);
+        let transposed = self.writer.node("Transpose-13 [perm: [0, 2, 1]]", &[x]);
         let scale = self.writer.number(0.125);
-        let product = self.writer.node("MatMul-13", &[x, &turned]);
+        let product = self.writer.node("MatMul-13", &[x, &transposed]);
         let scaled = self.writer.node("Mul-14", &[&product, &scale]);
         let weights = self.writer.node("Softmax-13 [axis: -1]", &[&scaled]);
         self.writer.node("MatMul-13", &[&weights, x])
     }
 
-    /// Halves that change places, through operators that change nothing.
+    /// Swaps the halves, through operators without effect.
     fn shuffled(&mut self, x: &str) -> String {
         let (a, b) = (self.writer.fresh(), self.writer.fresh());
         self.writer.text.push_str(&format!("  {a}, {b} = Split-2 [axis: 2] ({x})\n"));

@@ -22,7 +22,7 @@ impl Convolutional {
         Self { writer, images: vec![image] }
     }
 
-    pub(super) fn grown(mut self, n_layers: usize) -> String {
+    pub(super) fn with_layers(mut self, n_layers: usize) -> String {
         for _ in 0..n_layers {
             let image = self.layer();
             self.writer.ends.push(image.name.clone());
@@ -53,7 +53,7 @@ impl Convolutional {
             9 => self.residual(&x),
             10 => self.joined(&x),
             11 => self.padded(&x),
-            12 => self.turned(&x),
+            12 => self.in_nhwc(&x),
             13 => self.split(&x),
             14 => self.resized(&x),
             15 => self.detoured(&x),
@@ -179,7 +179,7 @@ impl Convolutional {
         Image { name: self.writer.node("Mul-14", &[&x.name, &gate]), ..*x }
     }
 
-    /// The sum with an image of its shape that is the same everywhere.
+    /// The sum with a uniform image of its shape.
     fn lifted(&mut self, x: &Image) -> Image {
         let shape = self.writer.node("Shape-15", &[&x.name]);
         let number = self.writer.number(0.5);
@@ -205,7 +205,7 @@ impl Convolutional {
         Image { name, shape: [n, c + other.shape[1], h, w] }
     }
 
-    /// A Pad of space before a convolution or a pool.
+    /// A Pad of the spatial axes before a convolution or a pool.
     fn padded(&mut self, x: &Image) -> Image {
         let [n, c, h, w] = x.shape;
         let pads = self.writer.ints(&[0, 0, 1, 1, 0, 0, 1, 1]);
@@ -228,8 +228,8 @@ impl Convolutional {
         Image { name: self.writer.node(op, &[&padded]), ..x }
     }
 
-    /// Something done with channels last.
-    fn turned(&mut self, x: &Image) -> Image {
+    /// An operation in NHWC.
+    fn in_nhwc(&mut self, x: &Image) -> Image {
         let last = self.writer.node("Transpose-13 [perm: [0, 2, 3, 1]]", &[&x.name]);
         let scale = self.writer.constant(&[x.shape[1]], [0.5, 1.5]);
         let scaled = self.writer.node("Mul-14", &[&last, &scale]);
@@ -351,8 +351,8 @@ impl Convolutional {
         match self.writer.rng.below(6) {
             0 => {
                 let weights = self.writer.constant(&[5, c], [-0.5, 0.5]);
-                let turned = self.writer.node("Transpose-13", &[x]);
-                self.writer.node("Gemm-13 [transA: 1, transB: 1]", &[&turned, &weights, &bias])
+                let in_nhwc = self.writer.node("Transpose-13", &[x]);
+                self.writer.node("Gemm-13 [transA: 1, transB: 1]", &[&in_nhwc, &weights, &bias])
             }
             form => {
                 let weights = self.writer.constant(&[c, 5], [-0.5, 0.5]);

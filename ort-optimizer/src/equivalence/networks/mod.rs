@@ -1,7 +1,6 @@
-//! Random networks, as text: convolutional ones and such of attention, with everything in them that
-//! the passes look for and much that they must leave alone: constants that several nodes share or
-//! that a run may override, values within a pattern that are returned, captured or read twice,
-//! dimensions that are not known.
+//! Random networks, as text, of convolutions or attention, with everything that the passes look for and much that
+//! they must leave alone: constants that several nodes share or that a run may override, values within a pattern that
+//! are returned, captured or read twice, unknown dimensions.
 
 mod attentional;
 mod convolutional;
@@ -10,7 +9,7 @@ use std::fmt::Write as _;
 
 use ort_testing::Rng;
 
-/// What the named dimensions are in a run.
+/// The named dimensions in a run.
 pub(crate) const SIZES: &[(&str, usize)] = &[("n", 2), ("h", 6), ("w", 5), ("b", 2), ("s", 3)];
 
 /// The text of a network of the element type `dtype`.
@@ -19,9 +18,9 @@ pub(crate) fn network(dtype: &'static str, n_layers: usize, seed: u64) -> String
     let is_convolutional = rng.below(2) == 0;
     let writer = Writer::new(dtype, rng);
     if is_convolutional {
-        convolutional::Convolutional::new(writer).grown(n_layers)
+        convolutional::Convolutional::new(writer).with_layers(n_layers)
     } else {
-        attentional::Attentional::new(writer).grown(n_layers)
+        attentional::Attentional::new(writer).with_layers(n_layers)
     }
 }
 
@@ -33,7 +32,7 @@ struct Writer {
     text: String,
     n_values: usize,
     constants: Vec<(Vec<usize>, [f64; 2], String)>,
-    /// Every value that a layer ends with.
+    /// The last value of every layer.
     ends: Vec<String>,
 }
 
@@ -65,7 +64,7 @@ impl Writer {
         self.inputs.push(format!("{name}: {}[{}]", self.dtype, dims.join(",")));
     }
 
-    /// A constant with elements from `low` to `high`; maybe one that others read, too.
+    /// A constant with elements from `low` to `high`, possibly shared.
     fn constant(&mut self, shape: &[usize], [low, high]: [f64; 2]) -> String {
         let is_same = |(known, range, _): &&(Vec<usize>, [f64; 2], String)| {
             known == shape && *range == [low, high]
@@ -209,7 +208,7 @@ impl Writer {
         self.node("Mul-14", &[&product, &half])
     }
 
-    /// The whole text. The last value is returned, and with it others now and then.
+    /// The whole text. The last value is returned, and sometimes others as well.
     fn finished(mut self) -> String {
         let mut outputs: Vec<String> = self.ends.last().cloned().into_iter().collect();
         for _ in 0..self.rng.below(3) {

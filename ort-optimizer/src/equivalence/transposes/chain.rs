@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 
-/// A graph in the making, whose shapes are all known.
+/// A graph under construction, whose shapes are all known.
 struct Chain {
     text: String,
     values: Vec<(String, Vec<usize>)>,
-    /// Random numbers, one a choice; the last of them stays when all are used.
+    /// Random numbers, one per choice; the last is repeated when all are used.
     picks: Vec<u8>,
     n_names: usize,
 }
@@ -24,7 +24,7 @@ impl Chain {
         format!("{hint}{}", self.n_names)
     }
 
-    /// A value, rather a late one.
+    /// A value, preferably a late one.
     fn value(&mut self) -> (String, Vec<usize>) {
         let n = self.values.len();
         let back = self.pick(n.min(3));
@@ -366,7 +366,7 @@ fn without(shape: &[usize], axis: usize, keeps: bool) -> Vec<usize> {
     after
 }
 
-/// The text of a graph, and the sizes of the dimensions that it gives names.
+/// The text of a graph, and the sizes of its named dimensions.
 pub(super) fn chain() -> impl Strategy<Value = (String, Vec<(String, usize)>)> {
     let steps = prop::collection::vec(prop::collection::vec(any::<u8>(), 12), 2..12);
     let dim = (1_usize..4, prop::bool::weighted(0.2));

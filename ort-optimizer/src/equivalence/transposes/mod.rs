@@ -1,5 +1,5 @@
-//! Graphs whose Transposes move, and whose images are laid out anew: every bit stays, and never is
-//! more moved than before.
+//! Graphs whose Transposes move, and whose images become NHWC: results stay equal bit by bit, and no more bytes are
+//! moved than before.
 
 mod chain;
 mod images;
@@ -14,8 +14,8 @@ use crate::interpreter::run;
 use crate::testing::inputs;
 use crate::{Options, Reference, Report, optimize};
 
-/// The bytes that Transposes move when a graph runs: those of constants are computed before, and
-/// those that only change the places of single dimensions move nothing.
+/// The bytes that Transposes move when a graph runs: those of constants are computed before, and those that only move
+/// dimensions of 1 move nothing.
 fn moved_bytes(graph: &Graph) -> usize {
     let moved = |id: NodeId| {
         let node = graph.node(id);
@@ -29,7 +29,7 @@ fn moved_bytes(graph: &Graph) -> usize {
     graph.node_ids().filter(|&id| graph.node(id).op_type == "Transpose").map(moved).sum()
 }
 
-/// The graph after these passes and the folding of constants; they must come to an end.
+/// The graph after these passes and the folding of constants; they must terminate.
 fn optimized(text: &str, passes: &[&str]) -> (Graph, Report) {
     let always = ["ConstantFolding", "DeadCodeElimination"];
     let options = only(|name, _| always.contains(&name) || passes.contains(&name));
@@ -62,7 +62,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn images_with_their_channels_last_hold_the_same(
+    fn nhwc_images_contain_the_same_values(
         text in images::network(), seed in any::<u64>()
     ) {
         let before = parse(&text);
@@ -73,10 +73,9 @@ proptest! {
     }
 }
 
-/// A long chain without an end to a region, and many readers of one value: quadratic work would be
-/// felt.
+/// A long chain that is one region, and many readers of one value: quadratic work would be noticed.
 #[test]
-fn thousands_of_transposes_are_no_burden() {
+fn thousands_of_transposes_are_optimized() {
     let mut text = String::from("graph(x: float[3,3]) -> (y1999) {\ny0 = Transpose-13 (x)\n");
     for i in 1..2000 {
         let j = i - 1;

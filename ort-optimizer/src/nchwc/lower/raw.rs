@@ -1,4 +1,4 @@
-//! Readers of data in blocks that go by where it lies.
+//! Readers of NCHWc that depend on the memory order.
 
 use ort_graph::{NewNode, Node, ValueId};
 use ort_tensor::Tensor;
@@ -8,7 +8,7 @@ use crate::nchwc::error::NchwcError;
 use crate::nchwc::survey::at;
 
 impl Lowering<'_> {
-    /// A Reshape whose input is to lie as it did in blocks.
+    /// A Reshape whose input must be in NCHWc memory order.
     pub(super) fn raw(&mut self, node: &Node, x: ValueId, y: ValueId) -> Result<(), NchwcError> {
         let mut inputs: Vec<_> = node.inputs.iter().map(|id| id.map(|id| self.plain(id))).collect();
         inputs[0] = Some(self.in_memory_order(node, x)?);
@@ -19,19 +19,18 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The elements of a value, of which all channels are kept, in the order and shape that they had
-    /// in blocks: `[N, C, H, W] → [N, C/B, B, HW] → [N, C/B, HW, B] → [N, C, H, W]`, or
-    /// `[N, C/B, H, W, B]` if the value has that shape.
+    /// The elements of a value whose channels are all kept, in the order and shape of NCHWc: `[N, C, H, W] → [N, C/B,
+    /// B, HW] → [N, C/B, HW, B] → [N, C, H, W]`, or `[N, C/B, H, W, B]` if the value has that shape.
     fn in_memory_order(&mut self, node: &Node, x: ValueId) -> Result<ValueId, NchwcError> {
         let unknown = || at(node, "its channels are not known");
         let channels = self.kept.of_value(x).ok_or_else(unknown)?;
         let int = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let (n_blocks, block) = (int(channels / self.block), int(self.block));
-        let planes = self.plain(x);
-        let grouped = self.reshaped(node, planes, &[0, n_blocks, block, -1])?;
-        let blocks = self.patch.output_of(transpose(node, grouped, [0, 1, 3, 2]))?;
-        let shape = self.patch.output_of(new_node(node, "", "Shape", 13, vec![Some(planes)]))?;
-        let inputs = vec![Some(blocks), Some(shape)];
+        let nchw = self.plain(x);
+        let grouped = self.reshaped(node, nchw, &[0, n_blocks, block, -1])?;
+        let nchwc = self.patch.output_of(transpose(node, grouped, [0, 1, 3, 2]))?;
+        let shape = self.patch.output_of(new_node(node, "", "Shape", 13, vec![Some(nchw)]))?;
+        let inputs = vec![Some(nchwc), Some(shape)];
         let merged = self.patch.output_of(new_node(node, "", "Reshape", 13, inputs))?;
         match self.survey.values.get(&x) {
             Some(value) if value.is_split => {

@@ -1,7 +1,7 @@
 //! CastChainElimination: `Cast(Cast(x)) = Cast(x)`, to the type of the outer.
 //!
-//! Approximate, as the inner type may hold less: fractions are lost that the rewritten graph keeps.
-//! Source: ONNX Runtime 1.31, CastChainElimination, which also runs only if it is asked for.
+//! Approximate, as the inner type may be narrower: it loses fractions that the rewritten graph
+//! keeps. Source: ONNX Runtime 1.31, CastChainElimination, which also runs only on request.
 
 use crate::options::{Exactness, Level};
 use crate::pass::Pass;

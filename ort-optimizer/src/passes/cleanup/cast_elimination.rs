@@ -1,4 +1,4 @@
-//! CastElimination: a Cast to the type that is there already.
+//! CastElimination: a Cast to the operand's own type.
 
 use crate::matching::Match;
 use crate::options::{Exactness, Level};

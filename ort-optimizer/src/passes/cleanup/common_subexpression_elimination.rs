@@ -1,7 +1,7 @@
-//! CommonSubexpressionElimination: of nodes that compute the same from the same, one stays.
+//! CommonSubexpressionElimination: of equal nodes with equal inputs, one stays.
 //!
-//! Up to level Basic, each reader keeps a DequantizeLinear of its own: whoever loads the file may
-//! want to fuse the two.
+//! Up to level Basic, each reader keeps its own DequantizeLinear, so that the runtime that loads the file can fuse
+//! the two.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,7 +24,7 @@ struct CommonSubexpressionElimination(HashMap<(String, Vec<Option<ValueId>>), No
 impl Rewrite for CommonSubexpressionElimination {
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let node = site.node();
-        // Nodes without inputs are constants (folding has them) or random.
+        // Nodes without inputs are constants (left to folding) or random.
         if node.inputs.is_empty() || node.attrs.graphs().next().is_some() {
             return Ok(None);
         }
@@ -56,7 +56,7 @@ impl Rewrite for CommonSubexpressionElimination {
 }
 
 impl CommonSubexpressionElimination {
-    /// Lets those who read the outputs of `node` read those of `first`.
+    /// Makes the readers of `node` read the outputs of `first`.
     fn merge(&self, site: &Site<'_>, first: &Node, node: &Node) -> Result<Option<Patch>, Refusal> {
         let is_same = first.domain == node.domain
             && first.since_version == node.since_version
@@ -69,10 +69,12 @@ impl CommonSubexpressionElimination {
             return Ok(None);
         }
         if !node.op.behaviour().is_deterministic {
-            return Err(Refusal("it gives another result each time"));
+            return Err(Refusal("it is not deterministic"));
         }
         if node.op_type == "DequantizeLinear" && site.phase < Level::Extended {
-            return Err(Refusal("fusions elsewhere want a DequantizeLinear for each reader"));
+            return Err(Refusal(
+                "fusions in other runtimes need a DequantizeLinear for each reader",
+            ));
         }
         let mut patch = Patch::new(site.graph);
         for (new, old) in first.outputs.iter().zip(&node.outputs) {
@@ -111,7 +113,7 @@ mod tests {
     use crate::testing::assert_rewritten;
 
     #[test]
-    fn equal_nodes_become_one() {
+    fn equal_nodes_are_merged() {
         assert_rewritten(
             super::PASS,
             "graph(x: float[2,4]) -> (y, z, s, t) {
@@ -149,7 +151,7 @@ mod tests {
                   t = Concat-13 [axis: 0] (u, v)
                 }
                 2 refused: the two have different outputs
-                1 refused: it gives another result each time"#]],
+                1 refused: it is not deterministic"#]],
         );
     }
 }

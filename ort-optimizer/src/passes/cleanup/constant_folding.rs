@@ -1,11 +1,11 @@
-//! ConstantFolding: what is the same in every run is computed once, ahead of all runs.
+//! ConstantFolding: what is the same in every run is computed once, before all runs.
 //!
 //! ```text
 //! outputs whose contents inference knows (Shape of a known shape, …)  → constants
 //! If with a constant condition                                       → the branch's nodes
 //! deterministic nodes with constant inputs only                      → constants, by ConstEval
 //! ```
-//! DequantizeLinear stays, as long as fusions may find it: QDQConstantFolding comes after them.
+//! DequantizeLinear is kept for the fusions; QDQConstantFolding runs after them.
 
 use ort_graph::{Control, Fact, Node, Patch, ValueId};
 use ort_tensor::{DType, Tensor, n_elements};
@@ -33,7 +33,7 @@ impl Rewrite for ConstantFolding {
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let node = site.node();
         if node.op_type == "DequantizeLinear" {
-            return Err(Refusal("fusions look for it to tell what is quantized"));
+            return Err(Refusal("fusions need it to detect quantized values"));
         }
         if let Some(patch) = inferred(site, node)? {
             return Ok(Some(patch));
@@ -71,7 +71,7 @@ pub(in crate::passes) fn folded(site: &Site<'_>, node: &Node) -> Result<Option<P
     let inputs: Option<Vec<Option<Tensor>>> = node.inputs.iter().map(constant).collect();
     let Some(inputs) = inputs else { return Ok(None) };
     if !node.op.behaviour().is_deterministic {
-        return Err(Refusal("it gives another result in every run"));
+        return Err(Refusal("it is not deterministic"));
     }
     let n_bytes = admitted(site, node, &inputs)?;
     let outputs = site.eval.eval(site.graph, node, &inputs).map_err(|_| NOT_COMPUTED)?;
@@ -88,9 +88,9 @@ pub(in crate::passes) fn folded(site: &Site<'_>, node: &Node) -> Result<Option<P
     Ok(Some(patch))
 }
 
-/// The bytes that the results will take, if that is not too many.
+/// The bytes of the results, if they are within the limits.
 fn admitted(site: &Site<'_>, node: &Node, inputs: &[Option<Tensor>]) -> Result<usize, Refusal> {
-    let unknown = Refusal("the size of its result is not known before it is computed");
+    let unknown = Refusal("the size of its result is not known in advance");
     let facts = site.graph.infer(site.id).map_err(|_| NOT_COMPUTED)?;
     let sizes = node.outputs.iter().zip(&facts).filter(|(output, _)| output.is_some());
     let n_bytes = sizes
@@ -98,7 +98,8 @@ fn admitted(site: &Site<'_>, node: &Node, inputs: &[Option<Tensor>]) -> Result<u
         .try_fold(0_usize, |sum, bytes| sum.checked_add(bytes?))
         .ok_or(unknown)?;
     let input_bytes: usize = inputs.iter().flatten().map(Tensor::n_bytes).sum();
-    // What is dequantized once is four bytes for a code of a byte, or of a quarter of it, for good; halves are cast to float.
+    // A dequantized constant permanently takes four bytes per quantized value of 8 to 2 bits; f16 casts to float
+    // double the size.
     let most = match &*node.op_type {
         "DequantizeLinear" => usize::MAX,
         "Cast" => input_bytes.saturating_mul(2),
@@ -258,10 +259,10 @@ mod tests {
                   c = Gather-13 (x, far)
                   d = DequantizeLinear-13 (q, scale)
                 }
-                1 refused: it gives another result in every run
+                1 refused: it is not deterministic
                 1 refused: its result is much larger than its inputs
                 1 refused: it cannot be computed
-                1 refused: fusions look for it to tell what is quantized"#]],
+                1 refused: fusions need it to detect quantized values"#]],
         );
     }
 }

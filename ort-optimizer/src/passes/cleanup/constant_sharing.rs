@@ -1,7 +1,7 @@
 //! ConstantSharing: of small constants with the same contents, one stays.
 //!
-//! Equal shapes and numbers then are equal values, which is how other passes compare them. Source:
-//! ONNX Runtime 1.31, ConstantSharing, with types of its choice where ours takes all but strings.
+//! Other passes can then compare constants by id. Source: ONNX Runtime 1.31, ConstantSharing, for some types; ours
+//! takes all but strings.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ impl Rewrite for ConstantSharing {
         for value in site.node().reads() {
             let Some(contents) = site.graph.constant(value).and_then(contents) else { continue };
             let first = *self.0.entry(contents).or_insert(value);
-            // One that is returned keeps its name.
+            // A returned constant keeps its name.
             let stays = first == value || site.graph.outputs().contains(&value);
             if !stays && !replaced.contains(&value) {
                 patch.replace(value, first);
@@ -59,7 +59,7 @@ mod tests {
     use crate::testing::assert_optimized;
 
     #[test]
-    fn equal_constants_become_one() {
+    fn equal_constants_are_merged() {
         assert_optimized(
             super::PASS,
             "graph(x: float[1], c: bool[], w = float[1] [2]) -> (y, l, z) {

@@ -1,7 +1,7 @@
 //! DeadCodeElimination: nodes that no output of the graph needs.
 //!
-//! (Constants that are not read are dropped with or without it. ONNX Runtime does both as it
-//! loads a model, and has no name for it.)
+//! (Unused constants are dropped with or without it. ONNX Runtime does both when it loads a model, without a named
+//! pass.)
 
 use ort_graph::Patch;
 
@@ -35,7 +35,7 @@ mod tests {
     use crate::testing::assert_optimized;
 
     #[test]
-    fn what_no_output_needs_goes() {
+    fn nodes_that_no_output_needs_go() {
         assert_optimized(
             super::PASS,
             "graph(x: float[2], unused: float[1], c: bool[]) -> (y) {

@@ -1,4 +1,4 @@
-//! EliminateDropout: `Dropout(x) = x`, unless it trains.
+//! EliminateDropout: `Dropout(x) = x`, except in training.
 
 use ort_graph::Attr;
 use ort_tensor::Bool;
@@ -19,8 +19,7 @@ pub(crate) const PASS: Pass = Pass {
     },
 };
 
-/// Before version 7 an attribute says that the model is not trained; from version 12 on an input
-/// may say that it is.
+/// Before version 7 an attribute turns training off; from version 12 on an input may turn it on.
 fn drops_nothing(found: &Match<'_>) -> Result<(), Refusal> {
     let node = found.root();
     let training_mode = node.inputs.get(2).copied().flatten();

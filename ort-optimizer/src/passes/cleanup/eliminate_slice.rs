@@ -1,4 +1,4 @@
-//! EliminateSlice: a slice of everything is what it was taken from.
+//! EliminateSlice: a slice of everything equals its operand.
 
 use ort_graph::{Attr, Dim, Graph, Node};
 
@@ -18,8 +18,8 @@ pub(crate) const PASS: Pass = Pass {
     },
 };
 
-/// With steps of 1, an axis is whole if the slice is as long as the axis is, or if it goes from 0
-/// to the end, however far that is.
+/// With steps of 1, an axis is whole if the slice is as long as the axis, or goes from 0 to the
+/// end.
 fn takes_everything(found: &Match<'_>) -> Result<(), Refusal> {
     let node = found.root();
     let ranges = Ranges::of(found.graph, node).ok_or(Refusal("its ranges are not constant"))?;
@@ -37,7 +37,7 @@ fn takes_everything(found: &Match<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// What is taken: entries `i` of all lists are of one axis; without steps all are 1.
+/// The ranges: entries `i` of all lists belong to one axis; without steps all are 1.
 pub(super) struct Ranges {
     pub(super) starts: Vec<i64>,
     pub(super) ends: Vec<i64>,
@@ -66,8 +66,8 @@ impl Ranges {
         })
     }
 
-    /// Whether all of this axis is taken, however long it is: it has no range, or one from 0 to
-    /// where no axis ends.
+    /// Whether all of this axis is taken, whatever its length: it has no range, or one from 0 to a bound beyond any
+    /// length.
     fn leave(&self, axis: usize, rank: usize) -> bool {
         let is_axis = |&given: &i64| {
             let (axis, rank) = (i64::try_from(axis).ok(), i64::try_from(rank).ok());

@@ -1,4 +1,4 @@
-//! ExpandElimination: an Expand that stretches nothing.
+//! ExpandElimination: an Expand that does not broadcast.
 
 use ort_graph::Dim;
 
@@ -15,28 +15,28 @@ pub(crate) const PASS: Pass = Pass {
     exactness: Exactness::Bitwise,
     start: || {
         let (x, shape) = (var("x"), var("shape"));
-        Rules::start([rule(op("Expand", [&x, &shape]), &x).when(stretches_nothing)])
+        Rules::start([rule(op("Expand", [&x, &shape]), &x).when(does_not_broadcast)])
     },
 };
 
-/// The rank stays, and each dimension stays or is asked to be 1, which means any, or to be what it is.
-fn stretches_nothing(found: &Match<'_>) -> Result<(), Refusal> {
+/// The rank stays, and each dimension stays, or is requested as 1, which matches any, or as itself.
+fn does_not_broadcast(found: &Match<'_>) -> Result<(), Refusal> {
     let output = found.root().outputs.first().copied().flatten();
     let (x, y) = (found.fact("x").dims(), output.and_then(|y| found.graph.fact(y).dims()));
     let (Some(x), Some(y)) = (x, y) else { return Err(Refusal("its rank is not known")) };
     let target = sizes(found.graph, found.value("shape")).unwrap_or_default();
     let n_added = x.len().saturating_sub(target.len());
-    let is_harmless = |axis: usize, asked: &Size| {
-        *asked == Size::Known(1) || asked.is_dim(found.graph, found.value("x"), axis)
+    let is_harmless = |axis: usize, requested: &Size| {
+        *requested == Size::Known(1) || requested.is_dim(found.graph, found.value("x"), axis)
     };
     let stays = |(axis, (before, after)): (usize, (&Dim, &Dim))| {
-        let asked = axis.checked_sub(n_added).and_then(|axis| target.get(axis));
-        before.equals(after) || asked.is_some_and(|asked| is_harmless(axis, asked))
+        let requested = axis.checked_sub(n_added).and_then(|axis| target.get(axis));
+        before.equals(after) || requested.is_some_and(|requested| is_harmless(axis, requested))
     };
     if x.len() == y.len() && x.iter().zip(y).enumerate().all(stays) {
         Ok(())
     } else {
-        Err(Refusal("it may stretch a dimension"))
+        Err(Refusal("it may broadcast a dimension"))
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
                   d = Expand-13 (c, added)
                   y = Expand-13 (d, r)
                 }
-                3 refused: it may stretch a dimension
+                3 refused: it may broadcast a dimension
                 1 refused: its rank is not known"#]],
         );
     }
@@ -106,7 +106,7 @@ mod tests {
                   f = Expand-13 (u, t)
                   c = Relu-14 (f)
                 }
-                2 refused: it may stretch a dimension"#]],
+                2 refused: it may broadcast a dimension"#]],
         );
     }
 }

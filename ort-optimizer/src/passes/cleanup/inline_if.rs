@@ -7,7 +7,7 @@ use ort_tensor::{Bool, Tensor};
 
 use crate::pass::{Refusal, Site};
 
-/// The patch that puts the branch in the place of `node`, if its condition is constant.
+/// The patch that replaces `node` by the branch, if its condition is constant.
 pub(super) fn inline(site: &Site<'_>, node: &Node) -> Result<Option<Patch>, Refusal> {
     let condition = node.inputs.first().copied().flatten();
     let Some(tensor) = condition.and_then(|value| site.graph.constant(value)) else {
@@ -16,7 +16,7 @@ pub(super) fn inline(site: &Site<'_>, node: &Node) -> Result<Option<Patch>, Refu
     let branch = match first_bool(tensor) {
         Some(true) => "then_branch",
         Some(false) => "else_branch",
-        None => return Err(Refusal("its condition is not one truth value")),
+        None => return Err(Refusal("its condition is not a single boolean")),
     };
     let Some(Attr::Graph(branch)) = node.attrs.get(branch) else { return Ok(None) };
     let mut patch = Patch::new(site.graph);
@@ -35,7 +35,7 @@ fn first_bool(tensor: &Tensor) -> Option<bool> {
     }
 }
 
-/// Copies constants and nodes of a subgraph into the patch; returns what each value has become.
+/// Copies constants and nodes of a subgraph into the patch; returns the new id of each value.
 fn copy(branch: &Graph, patch: &mut Patch) -> Result<HashMap<ValueId, ValueId>, Refusal> {
     let mut values: HashMap<ValueId, ValueId> = branch.captures().iter().copied().collect();
     for id in branch.value_ids() {

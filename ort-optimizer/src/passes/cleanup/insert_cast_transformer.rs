@@ -1,14 +1,14 @@
-//! InsertCastTransformer: what computes little faster in 16 bits, and what follows it, computes in float.
+//! InsertCastTransformer: nodes that gain little from 16 bits, and nodes after them, compute in float.
 //!
 //! ```text
 //! Conv(x, w) = Cast(Conv(Cast(x), Cast(w)))        Relu(Cast(x)) = Cast(Relu(x))        Cast(Cast(x)) = x
 //! ```
-//! where the inner casts are to float, and what was cast from float is read before its cast. Processors convert 16 bits
-//! as fast as they load them, but compute with few of them; and between the first such node and the last behind it
+//! where the inner casts are to float, and readers of a cast from float read its operand. Processors convert 16-bit
+//! floats as fast as they load them, but have little arithmetic for them; and between the first and last such node
 //! nothing is rounded to 16 bits any more.
 //!
-//! Source: ONNX Runtime 1.32, `InsertCastTransformer`, which does so with all nodes that have no kernel of float16, at
-//! every level.
+//! Source: ONNX Runtime 1.32, `InsertCastTransformer`, which does so for all nodes without a float16 kernel, at every
+//! level.
 
 use ort_graph::{
     Attr, Attrs, Fact, Graph, NewNode, Node, NodeId, Patch, PatchError, Type, ValueId,
@@ -23,7 +23,7 @@ pub(crate) const PASS: Pass = Pass {
     level: Level::Basic,
     exactness: Exactness::Rounding,
     start: || {
-        // That of the standard reads 16 bits, that of com.microsoft is mostly a product.
+        // The standard's operator reads 16 bits, that of com.microsoft is mostly a product.
         let is_first = |node: &Node| {
             let is_attention = node.domain.is_empty() && node.op_type == "Attention";
             FIRST.contains(&&*node.op_type) && !is_attention
@@ -32,7 +32,7 @@ pub(crate) const PASS: Pass = Pass {
     },
 };
 
-/// What is worth casts of its inputs: its kernels compute in float alone.
+/// Operators worth casts of their inputs: their kernels compute in float only.
 const FIRST: &[&str] = &[
     "AffineGrid",
     "Attention",
@@ -62,10 +62,10 @@ const FIRST: &[&str] = &[
     "Upsample",
 ];
 
-/// What computes in float if one of its inputs comes from float, as sums with what goes around a block of layers do.
+/// Operators that compute in float if one of their inputs comes from float, such as residual sums.
 const JOINING: &[&str] = &["Add", "Div", "LayerNormalization", "Mul", "RMSNormalization", "Sub"];
 
-/// What says itself of which type its result is, or holds more than a tensor.
+/// Operators that state their result type, or whose result is not a tensor.
 const NEVER: &[&str] = &[
     "BitCast",
     "Cast",
@@ -83,7 +83,7 @@ const NEVER: &[&str] = &[
 ];
 
 pub(crate) struct InsertCastTransformer {
-    /// Whether a node that reads 16 bits is worth casts.
+    /// Whether a node that reads 16-bit floats is worth casts.
     pub(crate) is_first: fn(&Node) -> bool,
 }
 
@@ -151,8 +151,8 @@ fn in_float(site: &Site<'_>) -> Result<Patch, Refusal> {
     Ok(patch)
 }
 
-/// What a cast of the model's own makes float of a value that is cast from float now; if there are several, only one of them
-/// can give the value its name.
+/// The result of the model's own cast to float of a value that is now cast from float; if there are several, only one
+/// can take the value's name.
 fn cast_back(graph: &Graph, value: ValueId) -> Option<ValueId> {
     let of_float = |&id: &NodeId| {
         let node = graph.node(id);
@@ -176,7 +176,7 @@ fn is_half(graph: &Graph, value: ValueId) -> bool {
     matches!(graph.fact(value).dtype(), Some(DType::F16 | DType::Bf16))
 }
 
-/// What a value was before it was cast from float.
+/// The float that a value was cast from.
 fn float_of(graph: &Graph, value: ValueId) -> Option<ValueId> {
     let producer = graph.node(graph.producer(value)?.0);
     let from = producer.inputs.first().copied().flatten()?;
@@ -184,7 +184,7 @@ fn float_of(graph: &Graph, value: ValueId) -> Option<ValueId> {
     (is_cast && graph.fact(from).dtype() == Some(DType::F32)).then_some(from)
 }
 
-/// Half a tensor as float; what is known of others.
+/// The fact of a 16-bit tensor as float; other facts unchanged.
 fn float_like(fact: &Fact) -> Fact {
     match &fact.ty {
         Type::Tensor(tensor) if matches!(tensor.dtype, DType::F16 | DType::Bf16) => {
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_cast_back_reads_what_was_cast() {
-        // A rounding to 16 bits goes: what they compute is not as close as random tests want of float.
+        // A rounding to 16 bits is removed, so the results differ more than random tests allow for float.
         let text = "graph(x: bfloat16[1,2,4,4], w: bfloat16[2,2,3,3]) -> (b, c, d) {
                a = Conv-22 (x, w)
                b = Cast-13 [to: 1] (a)

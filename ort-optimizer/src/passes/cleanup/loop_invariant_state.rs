@@ -1,8 +1,8 @@
-//! LoopInvariantState: what the body of a Loop or Scan hands through from one iteration to the next
-//! is what it was at first, so the body captures it from the graph around.
+//! LoopInvariantState: a state that the body of a Loop or Scan passes through unchanged keeps its initial value, so
+//! the body captures that from the enclosing graph.
 //!
-//! TensorFlow's while loops carry their weights like that. Captured, a constant is a constant in the
-//! body as well, which kernels pack, and anything else is not copied.
+//! TensorFlow's while loops carry their weights like that. A captured constant is a constant of the body, which
+//! kernels pack, and other captured values are not copied.
 
 use ort_graph::{Attr, Attrs, Graph, NewNode, Node, Patch, ValueId};
 
@@ -29,15 +29,15 @@ impl Rewrite for LoopInvariantState {
         let Some(states) = States::of(node) else { return Ok(None) };
         let invariant: Vec<Invariant> = states.invariant(node, body).collect();
         let condition = body.inputs().get(1).copied().filter(|_| node.op_type == "Loop");
-        let hands_condition_through = condition.is_some_and(|condition| {
+        let passes_condition_through = condition.is_some_and(|condition| {
             body.outputs().first().is_some_and(|&next| next != condition)
                 && source(body, 0) == Some(condition)
         });
-        if invariant.is_empty() && !hands_condition_through {
+        if invariant.is_empty() && !passes_condition_through {
             return Ok(None);
         }
         let mut body = (**body).clone();
-        if let Some(condition) = condition.filter(|_| hands_condition_through) {
+        if let Some(condition) = condition.filter(|_| passes_condition_through) {
             let rest = body.outputs().iter().skip(1).copied();
             let outputs = std::iter::once(condition).chain(rest).collect();
             body.set_outputs(outputs);
@@ -55,11 +55,11 @@ struct States {
     body_outputs: usize,
 }
 
-/// A state that stays as it was at first.
+/// A state that keeps its initial value.
 struct Invariant {
     /// Which of the states.
     index: usize,
-    /// What it is at first.
+    /// Its initial value.
     initial: ValueId,
 }
 
@@ -85,7 +85,7 @@ impl States {
     }
 }
 
-/// What output `index` of a graph is, through nodes that hand it on.
+/// The source of output `index` of a graph, through identities.
 fn source(graph: &Graph, index: usize) -> Option<ValueId> {
     let mut value = *graph.outputs().get(index)?;
     while let Some((node, 0)) = graph.producer(value)
@@ -97,7 +97,7 @@ fn source(graph: &Graph, index: usize) -> Option<ValueId> {
     Some(value)
 }
 
-/// The patch that puts a node with this body and without these states in the place of `node`.
+/// The patch that replaces `node` by one with this body and without these states.
 fn rewritten(
     graph: &Graph,
     node: &Node,
@@ -133,7 +133,7 @@ fn rewritten(
             }
             (None, Some(_)) => {}
             (Some(old), Some(state)) => {
-                let new = handed_through(graph, &mut patch, old, state.initial)?;
+                let new = passed_through(graph, &mut patch, old, state.initial)?;
                 patch.replace(old, new);
             }
         }
@@ -153,8 +153,8 @@ fn rewritten(
     Ok(patch)
 }
 
-/// What takes the place of an output that is `initial`: a graph returns a value of its own.
-fn handed_through(
+/// The replacement of an output that equals `initial`: a graph must return its own value.
+fn passed_through(
     graph: &Graph,
     patch: &mut Patch,
     output: ValueId,
@@ -183,7 +183,7 @@ mod tests {
     use crate::testing::assert_optimized;
 
     #[test]
-    fn a_state_that_is_handed_through_is_captured() {
+    fn an_invariant_state_is_captured() {
         assert_optimized(
             super::PASS,
             "graph(x: float[2]) -> (h, v, s, t) {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn so_is_a_state_of_a_scan_and_of_a_loop_within() {
+    fn so_is_a_state_of_a_scan_and_of_a_nested_loop() {
         assert_optimized(
             super::PASS,
             "graph(x: float[2], xs: float[3,2]) -> (h, ys) {

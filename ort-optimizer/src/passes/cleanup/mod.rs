@@ -1,11 +1,11 @@
-//! What goes because nobody needs it, or is there already.
+//! Removes what is unused or redundant.
 
 mod inline_if;
 
 pub(super) use self::constant_folding::folded;
 pub(crate) use self::insert_cast_transformer::InsertCastTransformer;
 
-// One a line.
+// One per line.
 passes! {
     dead_code_elimination,
     eliminate_identity,

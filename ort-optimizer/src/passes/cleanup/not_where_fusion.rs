@@ -23,7 +23,7 @@ mod tests {
     use crate::testing::assert_optimized;
 
     #[test]
-    fn a_not_goes_if_nobody_else_reads_it() {
+    fn a_not_without_other_readers_goes() {
         assert_optimized(
             super::PASS,
             r#"graph(c: bool[2], d: bool[2], x: float[2], y: float[2]) -> (z, w, v) {

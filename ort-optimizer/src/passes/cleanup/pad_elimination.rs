@@ -1,6 +1,6 @@
-//! PadElimination: a Pad that adds nothing and cuts nothing off.
+//! PadElimination: a Pad that neither adds nor removes anything.
 //!
-//! A pass of our own: ONNX Runtime has none like it.
+//! Our own pass: ONNX Runtime has no equivalent.
 
 use ort_ops::ops::pad::Pad;
 
@@ -27,7 +27,7 @@ fn adds_nothing(found: &Match<'_>) -> Result<(), Refusal> {
     let pads = own.or_else(|| found.graph.fact(given?).ints());
     match pads {
         Some(pads) if pads.iter().all(|&pad| pad == 0) => Ok(()),
-        _ => Err(Refusal("it may add or cut off something")),
+        _ => Err(Refusal("it may add or remove something")),
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
                   y = Pad-13 (x, some)
                   z = Pad-13 (x, p)
                 }
-                2 refused: it may add or cut off something"#]],
+                2 refused: it may add or remove something"#]],
         );
     }
 }

@@ -1,6 +1,6 @@
 //! PreShapeNodeElimination: `Shape(Cast(x)) = Shape(x)`.
 //!
-//! Source: ONNX Runtime 1.31, PreShapeNodeElimination, which wants nobody else to read the Cast.
+//! Source: ONNX Runtime 1.31, PreShapeNodeElimination, which requires that nothing else reads the Cast.
 
 use crate::options::{Exactness, Level};
 use crate::pass::Pass;

@@ -1,11 +1,11 @@
-//! ReshapeChainFusion: of dimensions given one after the other, the last count.
+//! ReshapeChainFusion: of consecutive reshapes, only the last shape matters.
 //!
 //! ```text
 //! Reshape(r(x), shape) = Reshape(x, shape)         r: Reshape, Flatten, Squeeze or Unsqueeze
 //! Flatten(r(x)) = Squeeze(r(x)) = Unsqueeze(r(x)) = Reshape(x, shape)
 //! ```
-//! where the shape is known without `r(x)`. Unsqueezes in a row stay, which cost nothing: patterns of
-//! masks have them. A pass of our own: ONNX Runtime has none like it.
+//! where the shape is known without `r(x)`. Consecutive Unsqueezes stay: they cost nothing, and patterns of masks
+//! contain them. Our own pass: ONNX Runtime has no equivalent.
 
 use ort_graph::{Attrs, Dim, NewNode, Node, Patch, ValueId};
 use ort_ops::ops::reshape::Reshape;
@@ -24,7 +24,7 @@ pub(crate) const PASS: Pass = Pass {
 
 struct ReshapeChainFusion;
 
-/// Not to be found without what was in between.
+/// The shape cannot be found without the intermediate value.
 const DEPENDS: Refusal = Refusal("its shape depends on the one before");
 
 impl Rewrite for ReshapeChainFusion {
@@ -81,8 +81,7 @@ fn is_chained(first: &Node, last: &Node) -> bool {
         && (first.op_type != "Unsqueeze" || last.op_type != "Unsqueeze")
 }
 
-/// A shape for `x` that means what `shape` means where `x` has the dimensions `between`: zeros
-/// copy.
+/// A shape for `x` equivalent to `shape` for a value of the dimensions `between`: zeros copy.
 fn copied(
     mut shape: Vec<i64>,
     between: Option<&[Dim]>,
@@ -101,14 +100,14 @@ fn copied(
     Ok(shape)
 }
 
-/// The shape that gives `x` the dimensions `to`: one that is open follows from the others if none
-/// of them can be 0.
+/// The shape that gives `x` the dimensions `to`: one unknown dimension follows from the others if none of them can be
+/// 0.
 fn shape_of(to: Option<&[Dim]>, x: Option<&[Dim]>) -> Result<Vec<i64>, Refusal> {
     let to = to.ok_or(DEPENDS)?;
     let is_nonzero = |dim: &&Dim| dim.known().is_some_and(|n| n > 0);
     if to.iter().filter(is_nonzero).count() + 1 == to.len() {
         let size = |dim: &Dim| dim.known().filter(|&n| n > 0).map_or(Ok(-1), i64::try_from);
-        // A known 0 is no open dimension.
+        // A known 0 is not an unknown dimension.
         let is_open = !to.contains(&Dim::Known(0));
         let shape: Result<Vec<i64>, _> = to.iter().map(size).collect();
         return shape.ok().filter(|_| is_open).ok_or(DEPENDS);

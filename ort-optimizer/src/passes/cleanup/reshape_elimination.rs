@@ -1,6 +1,6 @@
-//! ReshapeElimination: a Reshape, Flatten, Squeeze or Unsqueeze to the dimensions that are there.
+//! ReshapeElimination: a Reshape, Flatten, Squeeze or Unsqueeze to the operand's own dimensions.
 //!
-//! A pass of our own: ONNX Runtime has none like it.
+//! Our own pass: ONNX Runtime has no equivalent.
 
 use ort_graph::{Dim, Patch};
 
@@ -41,8 +41,8 @@ impl Rewrite for ReshapeElimination {
     }
 }
 
-/// Whether dimensions with the same number of elements are the same: one may be open, as it
-/// follows from the others if none of them is 0.
+/// Whether dimensions with the same number of elements are the same: one may be unknown, as it follows from the
+/// others if none of them is 0.
 fn is_same(before: &[Dim], after: &[Dim]) -> bool {
     let mut open = before.iter().zip(after).filter(|(before, after)| !before.equals(after));
     let n_open = open.by_ref().count();

@@ -1,6 +1,6 @@
 //! SingleInputElimination: `Concat(x) = Sum(x) = Mean(x) = Max(x) = Min(x) = x`.
 //!
-//! A pass of our own: ONNX Runtime has none like it.
+//! Our own pass: ONNX Runtime has no equivalent.
 
 use crate::options::{Exactness, Level};
 use crate::pass::Pass;
@@ -25,7 +25,7 @@ mod tests {
     use crate::testing::assert_optimized;
 
     #[test]
-    fn a_join_of_one_goes() {
+    fn an_operator_of_one_input_goes() {
         assert_optimized(
             super::PASS,
             "graph(x: float[n]) -> (y, z) {

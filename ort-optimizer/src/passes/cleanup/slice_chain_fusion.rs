@@ -1,6 +1,6 @@
-//! SliceChainFusion: slices of different axes, one after the other, are one Slice.
+//! SliceChainFusion: consecutive slices of different axes become one Slice.
 //!
-//! A pass of our own: ONNX Runtime has none like it. Exporters write `x[a:b, c:d]` as two nodes.
+//! Our own pass: ONNX Runtime has no equivalent. Exporters write `x[a:b, c:d]` as two nodes.
 
 use ort_graph::{Attrs, NewNode, Patch};
 use ort_ops::infer::normalize_axes;
@@ -79,8 +79,8 @@ fn joined(first: &Ranges, last: &Ranges, rank: usize) -> Result<[Vec<i64>; 4], R
         [&*first.axes, &last.axes].concat(),
         [&*first.steps, &last.steps].concat(),
     ];
-    // An axis that stands twice is an error.
-    normalize_axes(&lists[2], rank).map_err(|_| Refusal("an axis is cut twice"))?;
+    // A repeated axis is an error.
+    normalize_axes(&lists[2], rank).map_err(|_| Refusal("an axis is sliced twice"))?;
     Ok(lists)
 }
 
@@ -130,7 +130,7 @@ mod tests {
                   b = Slice-13 (x, value, value_2, value_3, value_4)
                   y = Neg-13 (b)
                 }
-                1 refused: an axis is cut twice
+                1 refused: an axis is sliced twice
                 2 refused: its ranges are not constant, or its rank is not known"#]],
         );
     }

@@ -1,6 +1,7 @@
-//! UnsqueezeElimination: a constant under other dimensions is a constant, of the same bytes.
+//! UnsqueezeElimination: an Unsqueeze of a constant is a constant of the same bytes.
 //!
-//! Source: ONNX Runtime 1.31, UnsqueezeElimination, which knows Unsqueeze before version 13 only.
+//! Source: ONNX Runtime 1.31, UnsqueezeElimination, which supports only Unsqueeze before version
+//! 13.
 
 use ort_graph::Patch;
 
@@ -43,7 +44,7 @@ mod tests {
     use crate::testing::assert_rewritten;
 
     #[test]
-    fn a_constant_takes_other_dimensions() {
+    fn a_constant_is_reshaped() {
         assert_rewritten(
             super::PASS,
             "graph(x: float[n], s: int64[1], w = float[2] [1, 2]) -> (y, z, u, v) {

@@ -1,6 +1,6 @@
 //! Other layouts of images in memory.
 
-// One a line.
+// One per line.
 passes! {
     nchwc_transformer,
 }

@@ -9,11 +9,11 @@ use crate::matching::Match;
 use crate::pass::Refusal;
 use crate::pattern::{Pat, absent, op, var};
 
-/// Nodes that FusedConv can take in.
+/// Nodes that FusedConv can fuse.
 pub(super) const OF_CONV: [&str; 6] =
     ["Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip", "HardSigmoid"];
 
-/// Nodes that FusedGemm can take in.
+/// Nodes that FusedGemm can fuse.
 pub(super) const OF_GEMM: [&str; 12] = [
     "Relu",
     "Sigmoid",
@@ -41,7 +41,7 @@ pub(super) fn fused(name: &'static str, product: &Pat, attrs: fn(&Match<'_>) -> 
     op(name, [a, b, c]).of("com.microsoft").since(1, attrs)
 }
 
-/// That ONNX Runtime's kernel for the fused operator takes the type of the product.
+/// Checks that ONNX Runtime's kernel for the fused operator supports the type of the product.
 pub(super) fn expect_f32(found: &Match<'_>) -> Result<(), Refusal> {
     let is_f32 = found.fact("a").dtype() == Some(DType::F32);
     if is_f32 { Ok(()) } else { Err(Refusal("it does not compute in f32")) }
@@ -63,11 +63,11 @@ pub(super) fn parameters(graph: &Graph, node: &Node) -> Result<Vec<f32>, Refusal
             | Activation::ParametricSoftplus { alpha, beta }),
         ) => vec![alpha, beta],
         Some(&Activation::Selu { alpha, gamma }) => vec![alpha, gamma],
-        Some(_) => return Err(Refusal("it is no function of fused operators")),
+        Some(_) => return Err(Refusal("fused operators do not have this function")),
     })
 }
 
-/// An absent bound is none.
+/// An absent bound is infinite.
 fn bounds(graph: &Graph, node: &Node, clip: &Clip) -> Option<[f32; 2]> {
     if let Clip::Attributes { min, max } = *clip {
         return Some([min, max]);
@@ -82,7 +82,7 @@ fn bounds(graph: &Graph, node: &Node, clip: &Clip) -> Option<[f32; 2]> {
     Some([bound(1, f32::NEG_INFINITY)?, bound(2, f32::INFINITY)?])
 }
 
-/// `attrs` with the function that a node applies, as FusedConv has it.
+/// `attrs` with the function that a node applies, in the form of FusedConv.
 pub(super) fn of_conv(attrs: &Attrs, graph: &Graph, node: &Node) -> Attrs {
     let parameters = parameters(graph, node).unwrap_or_default();
     let attrs = attrs.clone().with("activation", Attr::String(node.op_type.clone()));
@@ -92,7 +92,7 @@ pub(super) fn of_conv(attrs: &Attrs, graph: &Graph, node: &Node) -> Attrs {
     attrs.with("activation_params", Attr::Floats(parameters))
 }
 
-/// `attrs` with the function that a node applies, as FusedGemm has it.
+/// `attrs` with the function that a node applies, in the form of FusedGemm.
 pub(super) fn of_gemm(attrs: &Attrs, graph: &Graph, node: &Node) -> Attrs {
     let attrs = attrs.clone().with("activation", Attr::String(node.op_type.clone()));
     let second = if node.op_type == "Selu" { "activation_gamma" } else { "activation_beta" };

@@ -1,4 +1,4 @@
-//! Constants with one element for each channel: what a convolution can take into its weights.
+//! Constants with one element for each channel, which can be folded into the weights of a convolution.
 
 use ort_graph::{Dim, Node};
 use ort_ops::ops::batch_normalization::BatchNormalization;
@@ -9,7 +9,7 @@ use crate::matching::Match;
 use crate::pass::Refusal;
 use crate::pattern::{Pat, absent, constant, made, op, var};
 
-/// The convolutions, with and without a bias: `x`, `w` and, if it is there, `b`.
+/// The convolutions, with and without a bias: `x`, `w` and, if present, `b`.
 pub(super) fn convolutions() -> impl Iterator<Item = (Pat, Option<Pat>)> {
     ["Conv", "ConvTranspose"].into_iter().flat_map(|name| {
         [None, Some(constant("b"))].map(|b| {
@@ -35,7 +35,7 @@ pub(super) fn as_list(factor: &Pat) -> Pat {
     op("Reshape", [factor.clone(), made(|_| ints(&[-1]))])
 }
 
-/// The shape that puts channels where the weights have those of the output.
+/// The shape that broadcasts channels along the weights' output channel axis.
 fn channels_first(found: &Match<'_>) -> Vec<i64> {
     let rank = found.fact("w").rank().unwrap_or(0);
     let mut shape = vec![1; rank];
@@ -45,13 +45,13 @@ fn channels_first(found: &Match<'_>) -> Vec<i64> {
     shape
 }
 
-/// The axis of the weights that is the channels of the output.
+/// The output channel axis of the weights.
 fn axis_of_channels(found: &Match<'_>) -> usize {
     usize::from(found.node("conv").op_type == "ConvTranspose")
 }
 
-/// The number of channels of the output of a convolution whose groups, if it is transposed, are one:
-/// else the weights have no axis for them.
+/// The number of output channels of a convolution. A transposed one must have one group: else the weights have no
+/// axis for them.
 pub(super) fn n_channels(found: &Match<'_>) -> Result<usize, Refusal> {
     let transposed = found.node("conv").operator::<ConvTranspose>();
     if transposed.is_some_and(|conv| conv.group != 1) {
@@ -64,8 +64,8 @@ pub(super) fn n_channels(found: &Match<'_>) -> Result<usize, Refusal> {
     channels.ok_or(Refusal("the number of channels is not known"))
 }
 
-/// That a constant of this shape has one element for each of `n` channels of axis 1, or one for all,
-/// next to a value of this rank.
+/// Checks that a constant of this shape, broadcast to a value of this rank, has one element for each of `n` channels
+/// of axis 1, or one for all.
 pub(super) fn expect_channels(shape: &[usize], rank: usize, n: usize) -> Result<(), Refusal> {
     let Some(n_added) = rank.checked_sub(shape.len()) else {
         return Err(Refusal("the constant adds dimensions"));
@@ -93,11 +93,11 @@ fn epsilon(found: &Match<'_>) -> Result<Tensor, Refusal> {
     number(f64::from(epsilon), found.fact("variance").dtype())
 }
 
-/// That the root is a BatchNormalization by constants of the type `dtype`, not in training.
+/// Checks that the root is a BatchNormalization by constants of type `dtype`, not in training.
 pub(super) fn expect_inference(found: &Match<'_>, dtype: Option<DType>) -> Result<(), Refusal> {
     let norm = found.root().operator::<BatchNormalization>();
     if norm.is_none_or(|norm| norm.is_training || !norm.is_spatial) {
-        return Err(Refusal("mean and variance are not those of the channels"));
+        return Err(Refusal("mean and variance are not per channel"));
     }
     let has_type = |name: &str| found.fact(name).dtype() == dtype;
     if ["scale", "bias", "mean", "variance"].into_iter().all(has_type) {
@@ -107,15 +107,19 @@ pub(super) fn expect_inference(found: &Match<'_>, dtype: Option<DType>) -> Resul
     }
 }
 
-/// That an arithmetic node stretches its operands as NumPy does.
+/// Checks that an arithmetic node broadcasts its operands as NumPy does.
 pub(super) fn expect_broadcast(node: &Node) -> Result<(), Refusal> {
-    // Before version 7 attributes say which axes meet.
-    if node.since_version < 7 { Err(Refusal("its operands meet in an old way")) } else { Ok(()) }
+    // Before version 7 attributes control broadcasting.
+    if node.since_version < 7 {
+        Err(Refusal("its operands broadcast by attributes"))
+    } else {
+        Ok(())
+    }
 }
 
 /// A float of this type.
 pub(super) fn number(value: f64, dtype: Option<DType>) -> Result<Tensor, Refusal> {
-    let other = Refusal("it computes with no floats");
+    let other = Refusal("it does not compute in floats");
     with_dtype!(dtype.ok_or(other)?, float, T => Ok(Tensor::scalar(T::from_f64(value))),
         else => Err(other))
 }

@@ -1,5 +1,5 @@
-//! ConvAddActivationFusion: a summand of the same shape, and a function of the sum, enter the
-//! convolution before them.
+//! ConvAddActivationFusion: a summand of the same shape, and a function of the sum, are fused into the convolution
+//! before them.
 //!
 //! ```text
 //! Conv(x, w, b) + z = com.microsoft:FusedConv(x, w, b, z)
@@ -70,7 +70,7 @@ fn is_same_shape(found: &Match<'_>) -> Result<(), Refusal> {
 
 fn has_no_function(found: &Match<'_>) -> Result<(), Refusal> {
     if found.node("sum").attrs.get("activation").is_some() {
-        return Err(Refusal("it has a function already"));
+        return Err(Refusal("it already has an activation"));
     }
     parameters(found.graph, found.root()).map(drop)
 }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_that_stretch_stay() {
+    fn broadcast_sums_stay() {
         assert_optimized(
             super::PASS,
             "graph(x: float[n,2,5], u: float[1,2,5], v: float[2,1], d: double[n,2,5]) -> (a, b, c, e) {

@@ -1,6 +1,6 @@
-//! ConvAddFusion: `Conv(x, w, b) + c = Conv(x, w, b + c)`, where `c` is one number a channel.
+//! ConvAddFusion: `Conv(x, w, b) + c = Conv(x, w, b + c)`, where `c` is one number per channel.
 //!
-//! Also for ConvTranspose. Source: ONNX Runtime 1.31, ConvAddFusion, which knows Conv only.
+//! Also for ConvTranspose. Source: ONNX Runtime 1.31, ConvAddFusion, which supports only Conv.
 
 use super::channels::{
     as_list, convolution, convolutions, expect_broadcast, expect_channels, ints, n_channels,

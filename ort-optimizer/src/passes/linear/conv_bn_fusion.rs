@@ -4,8 +4,7 @@
 //! f = scale / √(variance + epsilon)
 //! BatchNormalization(Conv(x, w, b), scale, bias, mean, variance) = Conv(x, w·f, (b − mean)·f + bias)
 //! ```
-//! Also for ConvTranspose of one group. Source: ONNX Runtime 1.31, ConvBNFusion, which knows Conv
-//! and f32 only.
+//! Also for ConvTranspose of one group. Source: ONNX Runtime 1.31, ConvBNFusion, which supports only Conv and f32.
 
 use super::channels::{
     convolution, convolutions, expect_inference, for_weights, n_channels, normalizing_factor,

@@ -1,7 +1,6 @@
-//! ConvMulFusion: `Conv(x, w, b) · s = Conv(x, w·s, b·s)`, where `s` is one number a channel.
+//! ConvMulFusion: `Conv(x, w, b) · s = Conv(x, w·s, b·s)`, where `s` is one number per channel.
 //!
-//! Also for ConvTranspose of one group. Source: ONNX Runtime 1.31, ConvMulFusion, which knows Conv
-//! only.
+//! Also for ConvTranspose of one group. Source: ONNX Runtime 1.31, ConvMulFusion, which supports only Conv.
 
 use super::channels::{
     as_list, convolution, convolutions, expect_broadcast, expect_channels, for_weights, n_channels,

@@ -1,6 +1,6 @@
 //! DivMulFusion: `(1/a)·b = b/a`, of floats.
 //!
-//! Source: ONNX Runtime 1.31, DivMulFusion, which does so with integers, too, where it is wrong.
+//! Source: ONNX Runtime 1.31, DivMulFusion, which also rewrites integers, where it is wrong.
 
 use ort_tensor::DType;
 
@@ -22,7 +22,7 @@ pub(crate) const PASS: Pass = Pass {
 
 fn is_float(found: &Match<'_>) -> Result<(), Refusal> {
     let is_float = found.fact("a").dtype().is_some_and(DType::is_float);
-    if is_float { Ok(()) } else { Err(Refusal("1/a is cut off")) }
+    if is_float { Ok(()) } else { Err(Refusal("1/a is truncated")) }
 }
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
                   z = Div-14 (t, s)
                 }
                 1 refused: the replacement has another type
-                1 refused: 1/a is cut off
+                1 refused: 1/a is truncated
                 1 refused: its rank may change"#]],
         );
     }

@@ -1,5 +1,5 @@
-//! GemmActivationFusion: `f(Gemm(a, b, c)) = com.microsoft:FusedGemm(a, b, c)`, for the functions
-//! that FusedGemm knows.
+//! GemmActivationFusion: `f(Gemm(a, b, c)) = com.microsoft:FusedGemm(a, b, c)`, for the functions that FusedGemm
+//! supports.
 //!
 //! Source: ONNX Runtime 1.31, GemmActivationFusion.
 
@@ -29,7 +29,7 @@ fn rules(activation: &'static str) -> [Rule; 2] {
 fn is_fusible(found: &Match<'_>) -> Result<(), Refusal> {
     expect_f32(found)?;
     if found.node("product").since_version < 7 {
-        return Err(Refusal("its bias stretches in an old way"));
+        return Err(Refusal("its bias broadcasts by an attribute"));
     }
     parameters(found.graph, found.root()).map(drop)
 }

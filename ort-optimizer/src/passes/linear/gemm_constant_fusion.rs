@@ -1,13 +1,13 @@
-//! GemmConstantFusion: what is done to the columns of a Gemm becomes part of its constants.
+//! GemmConstantFusion: operations on the columns of a Gemm are folded into its constants.
 //!
 //! ```text
 //! y = Gemm(a, b, c) = α·a·b + β·c        b with its columns in the order of those of y
 //!
 //! y + d = α·a·b + (β·c + d)
-//! y · s = α·a·(b·s) + β·(c·s)            s: one number a column, or one in all
+//! y · s = α·a·(b·s) + β·(c·s)            s: one number per column, or one in all
 //! BatchNormalization(y) = α·a·(b·f) + ((β·c − mean)·f + bias),   f = scale / √(variance + epsilon)
 //! ```
-//! A pass of our own: ONNX Runtime has none like it.
+//! Our own pass: ONNX Runtime has no equivalent.
 
 use ort_graph::{Attr, Attrs};
 use ort_ops::ops::gemm::Gemm;
@@ -57,7 +57,7 @@ fn rules() -> [Rule; 5] {
     ]
 }
 
-/// `b · s`, where `s` has one element a column of the product.
+/// `b · s`, where `s` has one element per column of the product.
 fn columns(b: &Pat, s: &Pat) -> Pat {
     b * op(
         "Reshape",
@@ -101,7 +101,7 @@ fn is_of_columns(found: &Match<'_>) -> Result<(), Refusal> {
     let columns = usize::from(!gemm_of(found)?.is_b_transposed);
     let n = found.constant("b").and_then(|b| b.shape().get(columns)).copied();
     let s = found.constant("s").map(Tensor::shape).unwrap_or_default();
-    expect_channels(s, 2, n.ok_or(Refusal("the product is no matrix"))?)
+    expect_channels(s, 2, n.ok_or(Refusal("the product is not a matrix"))?)
 }
 
 fn is_normalized(found: &Match<'_>) -> Result<(), Refusal> {

@@ -1,6 +1,6 @@
 //! GemmSumFusion: `Sum(Gemm(a, b), c) = Add(Gemm(a, b), c) = Gemm(a, b, c)`.
 //!
-//! Source: ONNX Runtime 1.31, GemmSumFusion, which knows Sum only.
+//! Source: ONNX Runtime 1.31, GemmSumFusion, which supports only Sum.
 
 use ort_graph::{Attr, Attrs};
 use ort_tensor::DType;

@@ -1,4 +1,4 @@
-//! GemmTransposeFusion: a Gemm takes its operands as they lie in memory.
+//! GemmTransposeFusion: a Gemm reads its operands without Transposes.
 //!
 //! ```text
 //! Gemm(aᵀ, b, c) = Gemm(a, b, c), transA flipped      Gemm(a, bᵀ, c): likewise
@@ -67,7 +67,7 @@ fn with_flags(gemm: &Node, [a, b]: [bool; 2]) -> (i32, Attrs) {
 /// The operand is a matrix: without a permutation, its axes are swapped.
 fn swaps(found: &Match<'_>) -> Result<(), Refusal> {
     match found.node("Transpose").attrs.get("perm") {
-        Some(Attr::Ints(perm)) if *perm != [1, 0] => Err(Refusal("nothing is swapped")),
+        Some(Attr::Ints(perm)) if *perm != [1, 0] => Err(Refusal("its axes are not swapped")),
         _ => Ok(()),
     }
 }
@@ -105,7 +105,7 @@ mod tests {
                   z = Gemm-13 [transA: 0, transB: 0] (b, a)
                   x = Gemm-13 [alpha: 0.5, transA: 1, transB: 1] (a, b, c)
                 }
-                1 refused: nothing is swapped
+                1 refused: its axes are not swapped
                 1 refused: a value within it is used elsewhere"#]],
         );
     }

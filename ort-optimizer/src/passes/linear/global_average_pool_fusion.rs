@@ -1,8 +1,8 @@
-//! GlobalAveragePoolFusion: the mean of an image over its spatial axes, which stay as 1, is
+//! GlobalAveragePoolFusion: the mean of an image over its spatial axes, which are kept as 1, is
 //! `GlobalAveragePool(x)`.
 //!
-//! So squeezes are found, and laid out, in one form. Images have two spatial axes or more: with one,
-//! ReduceMean is often part of a norm. A pass of our own: ONNX Runtime has none like it.
+//! So squeeze-and-excite blocks have one form for other passes. Images have two spatial axes or more: with one,
+//! ReduceMean is often part of a norm. Our own pass: ONNX Runtime has no equivalent.
 
 use ort_graph::Attrs;
 use ort_ops::ops::reduce::{Form, Reduce};
@@ -28,9 +28,9 @@ pub(crate) const PASS: Pass = Pass {
 fn is_spatial(found: &Match<'_>) -> Result<(), Refusal> {
     let (node, x) = (found.root(), found.fact("x"));
     let Some(reduce) = node.operator::<Reduce>().filter(|op| op.form == Form::Mean) else {
-        return Err(Refusal("it is no mean"));
+        return Err(Refusal("it is not a mean"));
     };
-    let rank = x.rank().filter(|&rank| rank >= 4).ok_or(Refusal("it is no mean of images"))?;
+    let rank = x.rank().filter(|&rank| rank >= 4).ok_or(Refusal("it is not a mean of images"))?;
     let given = node.inputs.get(1).copied().flatten().filter(|_| reduce.has_axes_input);
     let axes = reduce.axes.clone().or_else(|| found.graph.fact(given?).ints());
     let axes = axes.and_then(|axes| ort_ops::infer::normalize_axes(&axes, rank).ok());
@@ -85,7 +85,7 @@ mod tests {
                   e = ReduceMean-13 [axes: [2, 3]] (i)
                 }
                 3 refused: its axes are not the spatial ones
-                1 refused: it is no mean of images
+                1 refused: it is not a mean of images
                 1 refused: it does not compute in f32"#]],
         );
     }

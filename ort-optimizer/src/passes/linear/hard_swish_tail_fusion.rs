@@ -4,8 +4,8 @@
 //! ```text
 //! HardSwish(y) = y · HardSigmoid(y; 1/6, 1/2) = y · clip(y + 3, 0, 6) / 6
 //! ```
-//! A pass of our own, of the last level: ONNX Runtime's FusedGemm does not know the function, and its
-//! FusedConv (1.31) does so without saying.
+//! Our own pass, of the last level: ONNX Runtime's FusedGemm lacks the function, and its FusedConv (1.31) has it
+//! undocumented.
 
 use ort_graph::{Attr, Attrs};
 use ort_ops::ops::activation::Activation;
@@ -61,7 +61,7 @@ fn is_hard_swish(found: &Match<'_>) -> Result<(), Refusal> {
         Some(&Clip::Attributes { min, max }) => [min, max] == [0.0, 6.0],
         None => false,
     });
-    if is_gate && is_clipped { Ok(()) } else { Err(Refusal("its line is another")) }
+    if is_gate && is_clipped { Ok(()) } else { Err(Refusal("its slope or offset differs")) }
 }
 
 #[cfg(test)]
@@ -165,7 +165,7 @@ mod tests {
                   c4 = Conv-11 (x, w)
                   v = HardSwish-14 (c4)
                 }
-                2 refused: its line is another
+                2 refused: its slope or offset differs
                 1 refused: a value within it is used elsewhere"#]],
         );
     }

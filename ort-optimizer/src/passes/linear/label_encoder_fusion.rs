@@ -1,5 +1,5 @@
-//! LabelEncoderFusion: two LabelEncoders in a row are one, with the keys of the first and what its
-//! values lead to in the second.
+//! LabelEncoderFusion: two consecutive LabelEncoders become one, with the keys of the first and what the second maps
+//! its values to.
 //!
 //! Source: ONNX Runtime 1.31, LabelEncoderFusion.
 
@@ -51,21 +51,22 @@ impl Rewrite for LabelEncoderFusion {
     }
 }
 
-/// The attributes of the LabelEncoder that does what `first` and then `second` do.
+/// The attributes of the LabelEncoder that composes `first` and then `second`.
 fn composed(first: &Node, second: &Node) -> Result<Attrs, Refusal> {
     let wrong = Refusal("its keys or values are not known");
     let keys: Vec<(&str, &Attr)> =
         first.attrs.iter().filter(|(name, _)| name.starts_with("keys_")).collect();
     let &[(name, keys)] = keys.as_slice() else { return Err(wrong) };
     let values = first.operator::<LabelEncoder>().map(|encoder| &encoder.values).ok_or(wrong)?;
-    // The last of its values is what everything else leads to.
+    // The last of its values is the default.
     let values = encoded(second, &encoded(first, &list(keys).ok_or(wrong)?)?)
         .and_then(|led_to| Ok((led_to, encoded(second, values)?)))?;
     let attrs = Attrs::new().with(name, keys.clone());
-    with_values(attrs, &values.0, &values.1).ok_or(Refusal("only a tensor can hold its values"))
+    with_values(attrs, &values.0, &values.1)
+        .ok_or(Refusal("only a tensor attribute could contain its values"))
 }
 
-/// What `encoder` makes of `x`.
+/// The result of `encoder` for `x`.
 fn encoded(encoder: &Node, x: &Tensor) -> Result<Tensor, Refusal> {
     let mut outputs = [Output::free()];
     let inputs = [Some(ValueView::Tensor(x.view()))];
@@ -123,7 +124,7 @@ mod tests {
     use crate::testing::assert_optimized;
 
     #[test]
-    fn keys_lead_to_what_their_values_lead_to() {
+    fn keys_map_to_what_their_values_map_to() {
         assert_optimized(
             super::PASS,
             r#"graph(x: int64[n], y: int64[n]) -> (a, b, f) {
@@ -151,7 +152,7 @@ mod tests {
                   b = Neg-13 (u)
                 }
                 1 refused: the two are of different versions
-                1 refused: only a tensor can hold its values"#]],
+                1 refused: only a tensor attribute could contain its values"#]],
         );
     }
 }

@@ -1,11 +1,11 @@
-//! LookupFusion: a function of rows that are looked up is looked up.
+//! LookupFusion: a function of looked-up rows becomes a lookup in a table of its results.
 //!
 //! ```text
 //! f(Gather(table, i)) = Gather(f(table), i)
 //! ```
 //! where f is made of element-wise functions and constants that are the same for every row.
-//! ConstantFolding makes a constant of `f(table)`, so only small tables are taken: should it not,
-//! little is computed in vain. A pass of our own: ONNX Runtime has none like it.
+//! ConstantFolding makes a constant of `f(table)`, so only small tables are taken, in case it does not. Our own pass:
+//! ONNX Runtime has no equivalent.
 
 use ort_graph::{Attr, Attrs, Graph, NewNode, Node, NodeId, Patch, ValueId};
 use ort_ops::ops::gather::Gather;
@@ -50,8 +50,8 @@ impl<'a> Lookup<'a> {
         (is_small && is_of_rows).then_some(Self { node, table, width, rows, indices, rank })
     }
 
-    /// The constant as it stands beside one row, if it is the same for all.
-    fn beside_a_row(&self, constant: &Tensor) -> Option<Tensor> {
+    /// The constant as an operand for one row, if it is the same for all rows.
+    fn relative_to_a_row(&self, constant: &Tensor) -> Option<Tensor> {
         let shape = constant.shape();
         let Some((&last, ones)) = shape.split_last() else { return Some(constant.clone()) };
         let fits = (last == 1 || last == self.width) && shape.len() <= self.rank;
@@ -63,7 +63,7 @@ impl<'a> Lookup<'a> {
         node.domain.is_empty()
             && is_elementwise(&node.op_type)
             && node.inputs.iter().flatten().all(|&input| {
-                let is_same = |constant| self.beside_a_row(constant).is_some();
+                let is_same = |constant| self.relative_to_a_row(constant).is_some();
                 input == self.rows
                     || functions.iter().any(|&(value, _)| value == input)
                     || graph.constant(input).is_some_and(is_same)
@@ -178,7 +178,7 @@ fn of_table(
         inputs.push(match (table, constant.filter(|constant| constant.shape().len() > 1)) {
             (Some((_, table)), _) => Some(*table),
             (None, Some(constant)) => {
-                let constant = lookup.beside_a_row(constant).ok_or(SEVERAL)?;
+                let constant = lookup.relative_to_a_row(constant).ok_or(SEVERAL)?;
                 Some(patch.constant("", constant)?)
             }
             (None, None) => input,

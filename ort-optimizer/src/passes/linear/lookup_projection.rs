@@ -1,11 +1,11 @@
-//! LookupProjection: rows that are looked up and then multiplied are looked up in the product.
+//! LookupProjection: looked-up rows that are multiplied by a matrix are looked up in the product instead.
 //!
 //! ```text
 //! MatMul(Gather(table, i), W) = Gather(MatMul(table, W), i)
 //! ```
-//! ConstantFolding makes a constant of the product. A decoder that looks up the embedding of its last token and
-//! projects it reads all of W at each step otherwise. The product takes memory of its own, so it may not be much
-//! larger than what it stands for. A pass of our own: ONNX Runtime has none like it.
+//! ConstantFolding makes a constant of the product. Otherwise, a decoder that looks up the embedding of its last
+//! token and projects it reads all of W at each step. The product takes memory, so it may not be much larger than
+//! what it replaces. Our own pass: ONNX Runtime has no equivalent.
 
 use ort_ops::ops::gather::Gather;
 
@@ -48,7 +48,7 @@ fn is_small(found: &Match<'_>) -> Result<(), Refusal> {
     }
 }
 
-const NO_MATRIX: Refusal = Refusal("the table or what it is multiplied by is no matrix");
+const NO_MATRIX: Refusal = Refusal("the table or its factor is not a matrix");
 
 #[cfg(test)]
 mod tests {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_and_what_grows_stay() {
+    fn lookups_of_columns_and_large_products_stay() {
         assert_optimized(
             super::PASS,
             "graph(i: int64[2]) -> (y, z) {

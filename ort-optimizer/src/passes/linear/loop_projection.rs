@@ -1,16 +1,14 @@
-//! LoopProjection: products of what the iterations of a loop read with a matrix that is the same for
-//! all are computed for all at once.
+//! LoopProjection: products of a loop's inputs with a loop-invariant matrix are computed for all iterations at once.
 //!
 //! ```text
 //! Scan(xs: … MatMul(x, W) …)                        = Scan(MatMul(xs, W): … y …)
 //! Loop(t: … MatMul(Gather(xs, t), W) …)             = Loop(t: … Gather(MatMul(xs, W), t) …)
 //! Loop(t: … MatMul(SequenceAt(Split(xs), t), W) …)  = the same
 //! ```
-//! In each iteration of a recurrent network, one row is multiplied by all of W, which has to come from
-//! memory for it. All rows together read it once. A Loop has to be known to have at least half as many
-//! iterations as there are rows. The products of all rows stand in memory at once, so they must not be
-//! many: those of a decoder's states with a vocabulary stay in the body. A pass of our own: ONNX Runtime has
-//! none like it.
+//! In each iteration of a recurrent network, one row is multiplied by all of W, which is read from memory every time.
+//! All rows together read it once. A Loop must be known to have at least half as many iterations as there are rows.
+//! The products of all rows are in memory at once, so they must not be large: those of a decoder's states with a
+//! vocabulary stay in the body. Our own pass: ONNX Runtime has no equivalent.
 
 mod rows;
 
@@ -90,7 +88,7 @@ impl Rewrite for LoopProjection {
     }
 }
 
-/// A product in a body that all iterations can have computed before.
+/// A product in a body that can be computed before for all iterations.
 struct Product {
     node: NodeId,
     since_version: i32,
@@ -104,7 +102,7 @@ struct Product {
 enum Weights {
     /// A constant of the body.
     Constant(ValueId),
-    /// A value of the graph around it.
+    /// A value of the enclosing graph.
     Captured(ValueId),
 }
 
@@ -132,12 +130,12 @@ impl Product {
     }
 }
 
-/// Whether all rows times a matrix are at most 2²⁴ elements; of unknown many rows, a row at most 2¹².
+/// Whether all rows times a matrix have at most 2²⁴ elements; for an unknown number of rows, a row at most 2¹².
 fn is_small(rows: &Fact, matrix: &Fact) -> bool {
     let known = |fact: &Fact, axis: usize| fact.dims()?.get(axis)?.known();
     let Some(width) = known(matrix, 1) else { return false };
     let dims = rows.dims().unwrap_or_default();
-    // The last dimension is that of the product's terms.
+    // The last dimension is that of the summation.
     let mut n_rows = dims.iter().rev().skip(1).map(Dim::known);
     match n_rows.try_fold(1_usize, |n, dim| Some(n.saturating_mul(dim?))) {
         Some(n_rows) if !dims.is_empty() => n_rows.saturating_mul(width) <= 1 << 24,
@@ -158,7 +156,7 @@ fn scanning(body: &Graph, product: &Product) -> Result<Graph, Refusal> {
     Ok(body)
 }
 
-/// The body that looks the product up among those of all rows.
+/// The body that looks up the product among those of all rows.
 fn gathering(
     body: &Graph,
     product: &Product,

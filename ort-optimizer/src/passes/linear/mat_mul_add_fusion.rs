@@ -1,9 +1,8 @@
 //! MatMulAddFusion: `a·b + c = Gemm(a, b, c)`, of matrices.
 //!
 //! Source: ONNX Runtime 1.31, MatMulAddFusion. Where `a` is a batch of matrices it makes a Gemm
-//! between two Reshapes; that is one node more, so such products stay as they are here, and attention
-//! finds the products of its three projections. So does a product of quantized operands with a bias
-//! that is not quantized.
+//! between two Reshapes; that is one node more, so such products are kept here, where attention finds its three
+//! projections. A product of quantized operands with a bias that is not quantized is kept as well.
 
 use ort_graph::{Graph, ValueId};
 use ort_tensor::DType;
@@ -35,7 +34,7 @@ fn is_gemm(found: &Match<'_>) -> Result<(), Refusal> {
         return Err(Refusal("it computes with integers"));
     }
     if [found.fact("a").rank(), found.fact("b").rank()] != [Some(2); 2] {
-        return Err(Refusal("an operand is no matrix"));
+        return Err(Refusal("an operand is not a matrix"));
     }
     let is_quantized = |name: &str| is_dequantized(found.graph, found.value(name));
     if is_quantized("a") && is_quantized("b") && !is_quantized("c") {
@@ -130,7 +129,7 @@ mod tests {
                 }
                 3 refused: a value within it is used elsewhere
                 1 refused: it computes with integers
-                1 refused: an operand is no matrix
+                1 refused: an operand is not a matrix
                 1 refused: its operands are quantized, but not the summand"#]],
         );
     }

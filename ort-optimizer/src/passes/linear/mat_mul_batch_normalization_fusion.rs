@@ -5,7 +5,7 @@
 //! f = scale / √(variance + epsilon)
 //! BatchNormalization(a·b, scale, bias, mean, variance) = Gemm(a, b·f, bias − mean·f)
 //! ```
-//! Also where axes of one element come in between: `Reshape` from `[m, n]` to `[m, n, 1, …]`.
+//! Also with axes of one element in between: `Reshape` from `[m, n]` to `[m, n, 1, …]`.
 //!
 //! Source: ONNX Runtime 1.31, which also looks through a Transpose that moves the columns, where it
 //! is wrong.
@@ -39,7 +39,7 @@ pub(crate) const PASS: Pass = Pass {
     },
 };
 
-/// What may stand between product and normalization.
+/// What may be between product and normalization.
 const WITH_UNIT_AXES: [fn(&Pat) -> Pat; 4] = [
     Pat::clone,
     |x| op("Reshape", [x.clone(), var("shape")]),
@@ -50,11 +50,11 @@ const WITH_UNIT_AXES: [fn(&Pat) -> Pat; 4] = [
 fn is_of_columns(found: &Match<'_>) -> Result<(), Refusal> {
     let (a, b) = (found.fact("a"), found.fact("b"));
     let (Some(2), Some([_, n])) = (a.rank(), b.dims()) else {
-        return Err(Refusal("an operand is no matrix"));
+        return Err(Refusal("an operand is not a matrix"));
     };
     let normalized = found.root_fact().and_then(Fact::dims).unwrap_or_default();
     let is_of_columns = match normalized {
-        // With the columns where they were, and nothing behind them, the rows are, too.
+        // If the columns did not move, and nothing follows them, neither did the rows.
         [_, columns, rest @ ..] => {
             columns.equals(n) && *n != Dim::Known(0) && rest.iter().all(|d| *d == Dim::Known(1))
         }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_behind_the_columns_is_no_matter() {
+    fn an_axis_after_the_columns_does_not_matter() {
         assert_optimized(
             super::PASS,
             "graph(a: float[m,2]) -> (z, w) {
@@ -192,7 +192,7 @@ mod tests {
                   z = BatchNormalization-15 (p3, k, k, k, k)
                 }
                 1 refused: the columns may have moved
-                1 refused: an operand is no matrix"#]],
+                1 refused: an operand is not a matrix"#]],
         );
     }
 }

@@ -43,7 +43,7 @@ fn with_scale(found: &Match<'_>) -> Attrs {
     attrs.with("alpha", Attr::Float(alpha(found).unwrap_or(1.0)))
 }
 
-/// The factor of the fused product, if its attribute can hold it.
+/// The factor of the fused product, if its attribute can represent it.
 fn alpha(found: &Match<'_>) -> Option<f32> {
     let own = f64::from(found.node("product").operator::<MatMul>()?.alpha);
     let s = found.constant("s")?;
@@ -52,7 +52,7 @@ fn alpha(found: &Match<'_>) -> Option<f32> {
         _ => return None,
     }, else => return None);
     let exact = if found.get_node("Div").is_some() { own / factor } else { own * factor };
-    #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
+    #[expect(clippy::cast_possible_truncation, reason = "the graph rounds on purpose")]
     let alpha = exact as f32;
     let is_held = s.dtype() != DType::F64 || f64::from(alpha) == exact;
     (alpha.is_finite() && is_held).then_some(alpha)
@@ -61,14 +61,16 @@ fn alpha(found: &Match<'_>) -> Option<f32> {
 fn is_scalar(found: &Match<'_>) -> Result<(), Refusal> {
     expect_fused_matmul(found.graph, found.value("a"))?;
     let rank = found.constant("s").map(Tensor::shape).map_or(0, <[usize]>::len);
-    // The factor must not add dimensions to what it meets: an operand, or the product.
+    // The factor must not add dimensions to the operand or product it is multiplied with.
     let product = found.node("product").outputs.first().copied().flatten();
     let product = product.and_then(|product| found.graph.fact(product).rank());
     let ranks = [found.fact("a").rank(), found.fact("b").rank(), product];
     if rank > 0 && ranks.iter().any(|met| met.is_none_or(|met| met < rank)) {
         return Err(Refusal("its rank may change"));
     }
-    alpha(found).map(drop).ok_or(Refusal("the factor is no number that an attribute holds"))
+    alpha(found)
+        .map(drop)
+        .ok_or(Refusal("the factor is not a number that an attribute can represent"))
 }
 
 #[cfg(test)]
@@ -149,7 +151,7 @@ mod tests {
                   w = Div-14 (p6, zero)
                 }
                 1 refused: its rank may change
-                3 refused: the factor is no number that an attribute holds
+                3 refused: the factor is not a number that an attribute can represent
                 1 refused: it computes with other types"#]],
         );
     }

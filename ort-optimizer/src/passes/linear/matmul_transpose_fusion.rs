@@ -1,5 +1,5 @@
 //! MatmulTransposeFusion: `MatMul(Transpose(a), b) = com.microsoft:FusedMatMul(a, b)`, likewise
-//! for `b`, where the axes are permuted as FusedMatMul can do it.
+//! for `b`, for the permutations that FusedMatMul supports.
 //!
 //! Source: ONNX Runtime 1.31, MatmulTransposeFusion, which also looks through a Cast.
 
@@ -71,8 +71,7 @@ fn transpose(graph: &Graph, value: ValueId) -> Option<(&Node, ValueId)> {
     Some((node, node.inputs.first().copied().flatten().filter(|_| is_transpose)?))
 }
 
-/// `x`, arranged as its transpose is by `arrangement`, if there is a way to say so next to an operand
-/// of the rank `other`.
+/// The operand `x` with flags for its permutation, if FusedMatMul has them with an operand of rank `other`.
 fn arranged(
     (transpose, x): (&Node, ValueId),
     arrangement: Arrangement,

@@ -1,4 +1,4 @@
-//! What a matrix product can take in.
+//! What can be fused into a matrix product.
 
 use ort_graph::{Attr, Attrs, Dim, Fact, Graph, Node, ValueId};
 use ort_ops::ops::matmul::MatMul;
@@ -7,7 +7,7 @@ use ort_tensor::DType;
 use crate::matching::Match;
 use crate::pass::Refusal;
 
-/// That `c` stretches to the matrix that `product` computes, and not the other way round.
+/// Checks that `c` broadcasts to the matrix that `product` computes, and not vice versa.
 pub(super) fn expect_bias(graph: &Graph, product: &Node, c: &Fact) -> Result<(), Refusal> {
     let y = product.outputs.first().copied().flatten().and_then(|y| graph.fact(y).dims());
     let (Some(c), Some(y @ [_, _])) = (c.dims(), y) else {
@@ -17,11 +17,11 @@ pub(super) fn expect_bias(graph: &Graph, product: &Node, c: &Fact) -> Result<(),
     if c.len() <= y.len() && c.iter().rev().zip(y.iter().rev()).all(fits) {
         Ok(())
     } else {
-        Err(Refusal("the summand may stretch the product"))
+        Err(Refusal("the summand may broadcast the product"))
     }
 }
 
-/// A Gemm of the operator sets that have the matched MatMul.
+/// A Gemm of the operator set of the matched MatMul.
 pub(super) fn gemm_of_matmul(found: &Match<'_>) -> (i32, Attrs) {
     let version = match found.node("MatMul").since_version {
         ..9 => 7,
@@ -31,7 +31,7 @@ pub(super) fn gemm_of_matmul(found: &Match<'_>) -> (i32, Attrs) {
     (version, Attrs::new())
 }
 
-/// That ONNX Runtime's FusedMatMul takes an operand like this one.
+/// Checks that ONNX Runtime's FusedMatMul supports an operand like this one.
 pub(super) fn expect_fused_matmul(graph: &Graph, a: ValueId) -> Result<(), Refusal> {
     match graph.fact(a).dtype() {
         Some(DType::F32 | DType::F64) => Ok(()),

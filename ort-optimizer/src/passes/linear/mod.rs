@@ -1,10 +1,10 @@
-//! Products and convolutions with what stands before and after them.
+//! Fusions of products and convolutions with nodes before and after them.
 
 mod activations;
 mod channels;
 mod matrices;
 
-// One a line.
+// One per line.
 passes! {
     loop_projection,
     conv_bn_fusion,

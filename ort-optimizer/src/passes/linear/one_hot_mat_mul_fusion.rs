@@ -1,10 +1,10 @@
-//! OneHotMatMulFusion: a product of rows with a single one looks up rows of the other operand.
+//! OneHotMatMulFusion: a product of one-hot rows becomes a lookup of rows of the other operand.
 //!
 //! ```text
 //! MatMul(Cast(Equal(x, [0, 1, …, n − 1])), table) = Gather(rows, Clip(Squeeze(x, −1), −1, n))
 //! ```
-//! where `x` is `[…, 1]` and `rows` are those of the table and one of zeros, for what is no class:
-//! −1, which counts from the back, and n. A pass of our own: ONNX Runtime has none like it.
+//! where `x` is `[…, 1]` and `rows` are those of the table and a row of zeros, for values that are not a class: −1,
+//! which indexes from the end, and n. Our own pass: ONNX Runtime has no equivalent.
 
 use ort_graph::{Attr, Attrs, Dim, Graph, ValueId};
 use ort_tensor::{DType, Tensor};
@@ -47,11 +47,11 @@ fn bound(found: &Match<'_>, of: fn(i64) -> i64) -> Result<Tensor, Refusal> {
     match found.fact("x").dtype() {
         Some(DType::I64) => Ok(Tensor::scalar(bound)),
         Some(DType::I32) => Ok(Tensor::scalar(i32::try_from(bound).map_err(|_| wide)?)),
-        _ => Err(Refusal("the classes are no integers of 32 or 64 bits")),
+        _ => Err(Refusal("the classes are not integers of 32 or 64 bits")),
     }
 }
 
-/// The rows of the table, and one of zeros. A sum with zeros has no −0.
+/// The rows of the table, and one of zeros. Adding +0 removes −0.
 fn rows(found: &Match<'_>) -> Result<Tensor, Refusal> {
     let table = found.constant("table").ok_or(NO_MATRIX)?;
     let &[n, width] = table.shape() else { return Err(NO_MATRIX) };
@@ -60,16 +60,16 @@ fn rows(found: &Match<'_>) -> Result<Tensor, Refusal> {
     Tensor::from_slice(&[n + 1, width], &rows).map_err(|_| Refusal("the table is too large"))
 }
 
-const NO_MATRIX: Refusal = Refusal("the table is no matrix of f32");
+const NO_MATRIX: Refusal = Refusal("the table is not a matrix of f32");
 
 fn is_lookup(found: &Match<'_>) -> Result<(), Refusal> {
     let classes = found.constant("classes").ok_or(Refusal("the classes are not constant"))?;
     let table = found.constant("table").ok_or(NO_MATRIX)?;
     let x = found.fact("x").dims().unwrap_or_default();
-    let [ones @ .., n] = classes.shape() else { return Err(Refusal("there is one class")) };
+    let [ones @ .., n] = classes.shape() else { return Err(Refusal("there is only one class")) };
     let is_along = ones.len() < x.len() && ones.iter().all(|&n| n == 1);
     if !is_along || !is_column(found.graph, found.value("x")) {
-        return Err(Refusal("the classes are not along an axis of their own"));
+        return Err(Refusal("the classes do not have their own axis"));
     }
     let values = found.fact("classes").ints().unwrap_or_default();
     if *n == 0 || !values.into_iter().eq((0_i64..).take(*n)) {
@@ -194,7 +194,7 @@ mod tests {
                   v = ReduceSum-13 (f)
                 }
                 1 refused: the classes are not 0, 1, 2, …
-                1 refused: the classes are not along an axis of their own
+                1 refused: the classes do not have their own axis
                 1 refused: a value within it is used elsewhere"#]],
         );
     }

@@ -5,8 +5,8 @@
 //! AveragePool(Pad(x, p)) = AveragePool(x, pads = p, count_include_pad = 1)
 //! MaxPool(Pad(x, p)) = MaxPool(x, pads = p), if no element of x is negative
 //! ```
-//! A Cast may stand in between. Source: ONNX Runtime 1.31, Pad_Fusion, which takes any `x` before a
-//! MaxPool, where it is wrong: a pool leaves padding out, and zeros are larger than what is negative.
+//! A Cast may be in between. Source: ONNX Runtime 1.31, Pad_Fusion, which accepts any `x` before a MaxPool, where it
+//! is wrong: a pool ignores padding, but zeros are larger than negative elements.
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +32,7 @@ pub(crate) const PASS: Pass = Pass {
 
 struct PadFusion;
 
-/// What stands before a window.
+/// The padded operand of a window.
 #[derive(Clone, Copy)]
 struct Padded<'a> {
     /// What is padded.
@@ -85,7 +85,7 @@ impl<'a> Padded<'a> {
     }
 }
 
-/// The zeros that a Pad adds before and behind each spatial axis.
+/// The zeros that a Pad adds before and after each spatial axis.
 fn border(graph: &Graph, pad: &Node) -> Result<Vec<i64>, Refusal> {
     let input = |index: usize| pad.inputs.get(index).copied().flatten();
     let Some(op) = pad.operator::<Pad>() else { return Err(Refusal("it does not pad")) };
@@ -107,7 +107,7 @@ fn border(graph: &Graph, pad: &Node) -> Result<Vec<i64>, Refusal> {
         ([0, 0, front @ ..], [0, 0, back @ ..]) if pads.iter().all(|&n| n >= 0) => {
             Ok([front, back].concat())
         }
-        _ => Err(Refusal("the border is not one of images")),
+        _ => Err(Refusal("it does not pad spatial axes only")),
     }
 }
 
@@ -117,7 +117,7 @@ fn is_zero(value: &Tensor) -> bool {
     }, else => false)
 }
 
-/// The attributes of a window node that has `border` as padding, too.
+/// The attributes of a window node with `border` added to its padding.
 fn with_padding(
     graph: &Graph,
     node: &Node,
@@ -130,17 +130,17 @@ fn with_padding(
     if let Some(pool) = node.operator::<AveragePool>() {
         let is_padded = pool.window.pads.as_ref().is_some_and(|pads| pads.iter().any(|&n| n > 0));
         if node.since_version < 7 || (is_padded && !pool.counts_padding) {
-            return Err(Refusal("its own padding does not count"));
+            return Err(Refusal("its own padding is not counted"));
         }
         let attrs = node.attrs.clone().with("pads", pooled(&pool.window, border)?);
         return Ok(attrs.with("count_include_pad", Attr::Int(1)));
     }
     let Some(pool) = node.operator::<MaxPool>() else { return Err(Refusal("it has no window")) };
     if node.outputs.iter().skip(1).flatten().any(|&indices| graph.is_used(indices)) {
-        return Err(Refusal("its indices count the border"));
+        return Err(Refusal("its indices include the border"));
     }
     if pool.window.dilations.as_ref().is_some_and(|dilations| dilations.iter().any(|&n| n > 1)) {
-        return Err(Refusal("a window may see only padding"));
+        return Err(Refusal("a window may contain only padding"));
     }
     if !is_not_negative(graph, padded.x, MAX_DEPTH) {
         return Err(Refusal("the zeros may be larger than what they surround"));
@@ -148,7 +148,7 @@ fn with_padding(
     Ok(node.attrs.clone().with("pads", pooled(&pool.window, border)?))
 }
 
-/// The padding of a pool and a border: every window sees more than padding, and the same as before.
+/// The padding of a pool and a border: every window contains more than padding, and the same elements as before.
 fn pooled(window: &WindowAttrs, border: &[i64]) -> Result<Attr, Refusal> {
     let pads = sum(window, border)?;
     let kernel = window.kernel.iter().flatten().chain(window.kernel.iter().flatten());
@@ -156,7 +156,7 @@ fn pooled(window: &WindowAttrs, border: &[i64]) -> Result<Attr, Refusal> {
         |(pad, &kernel): (&i64, &usize)| usize::try_from(*pad).is_ok_and(|p| p < kernel);
     match &pads {
         Attr::Ints(pads) if !window.is_ceil && pads.iter().zip(kernel).all(is_within) => {}
-        _ => return Err(Refusal("a window may lie in the border, or hang over its end")),
+        _ => return Err(Refusal("a window may lie in the border, or exceed its end")),
     }
     Ok(pads)
 }
@@ -171,7 +171,7 @@ fn sum(window: &WindowAttrs, border: &[i64]) -> Result<Attr, Refusal> {
     sums.collect::<Option<_>>().map(Attr::Ints).ok_or(Refusal("the border is too wide"))
 }
 
-/// How far back signs are followed.
+/// How many nodes back signs are followed.
 const MAX_DEPTH: usize = 8;
 
 /// Whether no element is below zero.
@@ -208,7 +208,7 @@ fn is_at_least_0(bound: &Tensor) -> bool {
     }, else => false)
 }
 
-/// A node as this one, with other inputs and attributes and one output.
+/// The same node with other inputs and attributes and one output.
 fn like(node: &Node, inputs: Vec<Option<ValueId>>, attrs: Attrs) -> NewNode {
     NewNode {
         name: node.name.clone(),

@@ -1,8 +1,7 @@
-//! QuickGeluTailFusion: `QuickGelu(y)`, SiLU among them, becomes the function at the end of the Conv or
+//! QuickGeluTailFusion: `QuickGelu(y)`, including SiLU, becomes the function at the end of the Conv or
 //! Gemm that computes `y`.
 //!
-//! A pass of our own, of the last level: ONNX Runtime's FusedConv and FusedGemm do not know the
-//! function.
+//! Our own pass, of the last level: ONNX Runtime's FusedConv and FusedGemm lack the function.
 
 use ort_graph::{Attr, Attrs};
 

@@ -1,11 +1,11 @@
-//! A sum of a product and a bias, where the product has an input for that.
+//! The sum of a product and a bias, where the product has a bias input.
 
 use ort_graph::{Dim, Fact, NewNode, Patch};
 
 use crate::pass::{Refusal, Site};
 
 /// The node of com.microsoft that computes one side of an Add, with the other side as its input at
-/// `index`, if that is one number for each column.
+/// `index`, if that is one number per column.
 pub(super) fn biased(
     site: &Site<'_>,
     op_type: &str,
@@ -35,7 +35,7 @@ pub(super) fn biased(
         || row != columns.map(std::slice::from_ref)
         || dtype != Fact::dtype(graph.fact(bias))
     {
-        return Err(Refusal("what is added is not one number for each column"));
+        return Err(Refusal("the summand is not one number per column"));
     }
     let mut inputs = product.inputs.to_vec();
     inputs.resize(index, None);

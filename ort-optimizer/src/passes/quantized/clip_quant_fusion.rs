@@ -1,10 +1,10 @@
-//! ClipQuantFusion: `Q(clip(x, a, b)) = Q(x)` where `a` has the least code and `b` the largest.
+//! ClipQuantFusion: `Q(clip(x, a, b)) = Q(x)` where `a` has the least quantized value and `b` the largest.
 
 use ort_graph::Patch;
 use ort_ops::ops::clip::Clip;
 
 use super::bounds::{drop_before, quantize_of};
-use super::coded::Whole;
+use super::values::Whole;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -27,10 +27,10 @@ impl Rewrite for ClipQuantFusion {
         let range = y.range().ok_or(Refusal("its quantized values are not integers"))?;
         let whole = y.whole().ok_or(Refusal("it is quantized with several scales"))?;
         let [low, high] = bounds(site).ok_or(Refusal("its bounds are not constant"))?;
-        let code =
+        let quantize =
             |value: f32, Whole { scale, zero }| f64::from((value / scale).round_ties_even()) + zero;
-        // Whatever lies beyond a bound has a code that lies as far as that of the bound.
-        if code(low, whole) <= range.0 && code(high, whole) >= range.1 {
+        // A value beyond a bound has a quantized value at or beyond that of the bound.
+        if quantize(low, whole) <= range.0 && quantize(high, whole) >= range.1 {
             drop_before(site, &y)
         } else {
             Err(Refusal("quantized values represent values beyond its bounds"))
@@ -61,7 +61,7 @@ mod tests {
     use crate::testing::assert_optimized;
 
     #[test]
-    fn a_clip_goes_if_all_codes_lie_within_its_bounds() {
+    fn a_clip_goes_if_all_quantized_values_lie_within_its_bounds() {
         assert_optimized(
             super::PASS,
             "graph(x: float[64], m: float[]) -> (a, b, c, d, e, f) {

@@ -1,15 +1,15 @@
-//! DoubleQDQPairsRemover: quantized values that become values, and from these the same quantized values again.
+//! DoubleQDQPairsRemover: removes a DequantizeLinear whose result is quantized again in the same
+//! way.
 //!
 //! ```text
 //! QuantizeLinear(DequantizeLinear(q, s, z), s, z) = q
 //! ```
-//! ONNX Runtime's pass of this name wants a further pair around these, and also merges two pairs of
-//! different scales into one of a third, which changes values; what stands here without such pairs
-//! its QDQFinalCleanupTransformer removes.
+//! ONNX Runtime's pass of this name requires another pair around these, and also merges two pairs of different scales
+//! into one of a third, which changes values; its QDQFinalCleanupTransformer removes the pattern without such pairs.
 
 use ort_graph::Patch;
 
-use super::coded::Coded;
+use super::values::Quantized;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -29,15 +29,15 @@ impl Rewrite for DoubleQDQPairsRemover {
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let value = site.node().inputs.first().copied().flatten();
-        let before = value.and_then(|value| Coded::of(site.graph, value));
-        let (Some(before), Some(after)) = (before, Coded::by(site.graph, site.id)) else {
+        let before = value.and_then(|value| Quantized::of(site.graph, value));
+        let (Some(before), Some(after)) = (before, Quantized::by(site.graph, site.id)) else {
             return Ok(None);
         };
         if !before.is_like(&after) {
             return Err(Refusal("scale, zero point or type change"));
         }
         let mut patch = Patch::new(site.graph);
-        patch.replace(after.codes, before.codes);
+        patch.replace(after.value, before.value);
         Ok(Some(patch))
     }
 }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_of_16_bits_are_found_again_but_not_those_of_many_scales() {
+    fn quantized_16_bit_values_round_trip_but_not_with_many_scales() {
         assert_optimized(
             super::PASS,
             "graph(x: float[2,2]) -> (y, z, w) {

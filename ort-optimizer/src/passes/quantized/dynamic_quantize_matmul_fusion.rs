@@ -1,5 +1,4 @@
-//! DynamicQuantizeMatMulFusion: a left operand that is quantized for one product only is quantized by
-//! it.
+//! DynamicQuantizeMatMulFusion: fuses the dynamic quantization of a left operand into its only product.
 //!
 //! ```text
 //! q, s, z = DynamicQuantizeLinear(a)
@@ -44,7 +43,7 @@ impl Rewrite for DynamicQuantizeMatMulFusion {
             graph.consumers(*value) == [site.id] && !graph.outputs().contains(value)
         };
         if !quantize.outputs.iter().flatten().all(is_own) {
-            return Err(Refusal("what is quantized is used elsewhere"));
+            return Err(Refusal("the quantized operand is used elsewhere"));
         }
         let mut inputs = vec![quantize.inputs[0], input(1), input(3), input(5), input(6)];
         while inputs.pop_if(|input| input.is_none()).is_some() {}
@@ -71,7 +70,7 @@ mod tests {
     use crate::testing::assert_optimized;
 
     #[test]
-    fn what_is_quantized_for_one_product_is_quantized_there() {
+    fn an_operand_quantized_for_one_product_is_quantized_by_it() {
         assert_optimized(
             super::PASS,
             "graph(x: float[n,3], c: float[4]) -> (y, z, v, u) {
@@ -102,7 +101,7 @@ mod tests {
                   y = com.microsoft:DynamicQuantizeMatMul-1 (x, w, t, zero, c)
                   z = com.microsoft:DynamicQuantizeMatMul-1 (b, w, t, _, c)
                 }
-                1 refused: what is quantized is used elsewhere"#]],
+                1 refused: the quantized operand is used elsewhere"#]],
         );
     }
 }

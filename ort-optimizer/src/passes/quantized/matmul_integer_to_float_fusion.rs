@@ -22,7 +22,7 @@ pub(crate) const PASS: Pass = Pass {
     },
 };
 
-/// What it finds.
+/// The pass, with its pattern.
 struct MatMulIntegerToFloatFusion(OpPat);
 
 impl Rewrite for MatMulIntegerToFloatFusion {
@@ -54,17 +54,17 @@ fn scaled(found: &Match<'_>) -> Result<Patch, Refusal> {
     }
     let (Some(1..), Some([_, .., columns])) = (root.and_then(Fact::rank), found.fact("b").dims())
     else {
-        return Err(Refusal("its ranks are not known, or those of vectors"));
+        return Err(Refusal("its operands have an unknown rank, or are vectors"));
     };
     let is_one = |value: ValueId| is_row(found.graph.fact(value), &Dim::Known(1));
     let is_scale = |value: ValueId| is_one(value) || is_row(found.graph.fact(value), columns);
-    // Where both are single, the scale of the left operand is that which comes with its quantized values.
+    // Where both are scalars, the scale of the left operand is that of its DynamicQuantizeLinear.
     let (s, t) = (found.value("s"), found.value("t"));
     let source = |value: ValueId| found.graph.producer(value).map(|(node, _)| node);
     let is_t_first = source(t).is_some() && source(t) == source(found.value("a"));
     let scales = [[s, t], [t, s], [s, t]].into_iter().skip(usize::from(is_t_first));
     let scales = scales.into_iter().find(|&[a, b]| is_one(a) && is_scale(b));
-    let scales = scales.ok_or(Refusal("its scales are not one, and one for each column"))?;
+    let scales = scales.ok_or(Refusal("its scales are not one, and one per column"))?;
     if !zero(2).is_none_or(is_one) {
         return Err(Refusal("its left operand has several zero points"));
     }
@@ -197,7 +197,7 @@ mod tests {
                   g1 = com.microsoft:MatMulIntegerToFloat-1 (x, w, t, t)
                   g = Add-14 (g1, c)
                 }
-                1 refused: its scales are not one, and one for each column
+                1 refused: its scales are not one, and one per column
                 1 refused: its result is not f32
                 1 refused: its left operand has several zero points
                 1 refused: a value within it is used elsewhere

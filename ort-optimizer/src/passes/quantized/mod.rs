@@ -1,6 +1,6 @@
-//! Quantized networks: integer operators for what stands between DequantizeLinear and QuantizeLinear.
+//! Quantized networks: integer operators for nodes between DequantizeLinear and QuantizeLinear.
 //!
-//! What ONNX Runtime's session keys say of them is said by names of passes:
+//! ONNX Runtime's session keys correspond to names of passes:
 //!
 //! ```text
 //! session.disable_quant_qdq = 1              without all of these
@@ -9,15 +9,15 @@
 //! session.enable_quant_qdq_cleanup = 1       with QDQFinalCleanupTransformer
 //! ```
 //! QDQS8ToU8Transformer and Avx2WeightS8ToU8 (session.qdqisint8allowed, session.x64quantprecision)
-//! are not needed: kernels take either sign, and their sums do not saturate. Nor is
-//! DQMatMulNBitsFusion: a product of floats with weights that are dequantized once is faster than one
-//! with weights of few bits, for which there is no kernel.
+//! are not needed: kernels support both signs, and their sums do not saturate. Nor is
+//! DQMatMulNBitsFusion: a float product with weights that are dequantized once is faster than one with weights of few
+//! bits, for which there is no kernel.
 
 mod biased;
 mod bounds;
-mod coded;
+mod values;
 
-// One a line.
+// One per line.
 passes! {
     double_qdq_pairs_remover,
     qdq_propagation,

@@ -1,6 +1,6 @@
-//! QDQConstantFolding: constant quantized values that no fusion took become values, once and not in every run.
+//! QDQConstantFolding: dequantizes constants that no fusion uses, once and not in every run.
 //!
-//! It comes after the fusions, each time all passes run. ONNX Runtime folds them within its
+//! It runs after the fusions, in every round. ONNX Runtime folds them within its
 //! ConstantFolding, where quantized operators are disabled.
 
 use ort_graph::Patch;
@@ -35,7 +35,7 @@ mod tests {
     use crate::testing::assert_optimized;
 
     #[test]
-    fn constant_codes_become_values() {
+    fn constant_quantized_values_are_dequantized() {
         assert_optimized(
             super::PASS,
             "graph(x: float[n,2], q: int8[2], v = int8[2] [1, 2]) -> (y) {

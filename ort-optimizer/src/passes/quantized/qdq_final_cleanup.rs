@@ -1,14 +1,13 @@
 //! QDQFinalCleanupTransformer: `DQ(Q(x, s, z), s, z) ≈ x`.
 //!
-//! What is rounded to quantized values and is read as values at once stays what it was: closer to the network
-//! before it was quantized, by up to half a scale, and unbounded beyond the range of quantized values. As in
-//! ONNX Runtime this is done on request only (its key `session.enable_quant_qdq_cleanup`), after the
-//! fusions. (The other half of its pass, quantized values that become values and quantized values again, is
+//! A value that is quantized and immediately dequantized keeps its original value: it differs by up to half a scale,
+//! and is not clipped to the quantized range. As in ONNX Runtime this is done on request only (its key
+//! `session.enable_quant_qdq_cleanup`), after the fusions. (The other half of its pass, `Q(DQ(q))`, is
 //! DoubleQDQPairsRemover.)
 
 use ort_graph::Patch;
 
-use super::coded::Coded;
+use super::values::Quantized;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -29,13 +28,13 @@ impl Rewrite for QDQFinalCleanup {
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let (graph, node) = (site.graph, site.node());
         let &[Some(y)] = &*node.outputs else { return Ok(None) };
-        let after = Coded::of(graph, y);
+        let after = Quantized::of(graph, y);
         let Some((after, (id, _))) =
-            after.and_then(|codes| Some((codes, graph.producer(codes.codes)?)))
+            after.and_then(|after| Some((after, graph.producer(after.value)?)))
         else {
             return Ok(None);
         };
-        let Some(before) = Coded::by(graph, id) else { return Ok(None) };
+        let Some(before) = Quantized::by(graph, id) else { return Ok(None) };
         if !before.is_like(&after) {
             return Err(Refusal("scale, zero point or type change"));
         }

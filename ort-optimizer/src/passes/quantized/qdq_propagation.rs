@@ -1,17 +1,16 @@
-//! QDQPropagationTransformer: what only moves data moves quantized values.
+//! QDQPropagationTransformer: operators that only move data move quantized values.
 //!
 //! ```text
 //! f(DQ(q, …)) = DQ(f(q), …)      Q(f(x)) = f(Q(x))
 //! ```
-//! Data is moved in fewer bytes, and what stands before or after may find the quantized values it wants to work
-//! on. ONNX Runtime inserts pairs that its fusions later find; here nodes change places, and Gather
-//! does, too, so that tables of constant quantized values stay small. Where a QuantizeLinear follows that wants
-//! the same quantized values, DoubleQDQPairsRemover brings them together.
+//! Fewer bytes are moved, and neighbouring nodes may become quantized operators. ONNX Runtime inserts pairs that its
+//! fusions later find; here nodes change places, including Gather, so that constant quantized tables stay small.
+//! Where an equal QuantizeLinear follows, DoubleQDQPairsRemover removes both.
 
 use ort_graph::{NewNode, Patch, ValueId};
 use ort_tensor::DType;
 
-use super::coded::{Coded, reading};
+use super::values::{Quantized, reading};
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -22,10 +21,10 @@ pub(crate) const PASS: Pass = Pass {
     start: || Box::new(QDQPropagation),
 };
 
-/// Operators whose results are elements of what they read first.
+/// Operators whose results are elements of their first input.
 const MOVERS: [&str; 7] =
     ["Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Gather"];
-/// Those of them whose results are all of it: no element is quantized that nobody reads.
+/// How many of them return all elements: no unused element is quantized.
 const WHOLE_MOVERS: usize = 5;
 
 struct QDQPropagation;
@@ -43,49 +42,49 @@ impl Rewrite for QDQPropagation {
         if !node.domain.is_empty() {
             return Ok(None);
         }
-        if let Some(before) = Coded::of(graph, x) {
+        if let Some(before) = Quantized::of(graph, x) {
             return down(site, &before, y);
         }
         let is_whole = MOVERS[..WHOLE_MOVERS].contains(&node.op_type.as_str());
-        match Coded::after(graph, y).filter(|_| is_whole) {
+        match Quantized::after(graph, y).filter(|_| is_whole) {
             Some(after) => up(site, x, &after),
             None => Ok(None),
         }
     }
 }
 
-/// Moves the quantized values, and dequantizes what has been moved.
-fn down(site: &Site<'_>, before: &Coded<'_>, y: ValueId) -> Result<Option<Patch>, Refusal> {
+/// Moves the quantized values, and dequantizes the result.
+fn down(site: &Site<'_>, before: &Quantized<'_>, y: ValueId) -> Result<Option<Patch>, Refusal> {
     let node = site.graph.node(before.node);
     check(before)?;
     let mut patch = Patch::new(site.graph);
-    let moved = patch.output_of(reading(site.node(), before.codes))?;
+    let moved = patch.output_of(reading(site.node(), before.value))?;
     let new = patch.output_of(elsewhere(reading(node, moved)))?;
     patch.replace(y, new);
     Ok(Some(patch))
 }
 
-/// Quantizes what is to be moved, and moves its quantized values.
-fn up(site: &Site<'_>, x: ValueId, after: &Coded<'_>) -> Result<Option<Patch>, Refusal> {
+/// Quantizes the operand, and moves its quantized values.
+fn up(site: &Site<'_>, x: ValueId, after: &Quantized<'_>) -> Result<Option<Patch>, Refusal> {
     let node = site.graph.node(after.node);
     check(after)?;
     let mut patch = Patch::new(site.graph);
-    let codes = patch.output_of(elsewhere(reading(node, x)))?;
-    let new = patch.output_of(reading(site.node(), codes))?;
-    patch.replace(after.codes, new);
+    let quantized = patch.output_of(elsewhere(reading(node, x)))?;
+    let new = patch.output_of(reading(site.node(), quantized))?;
+    patch.replace(after.value, new);
     Ok(Some(patch))
 }
 
-/// That one scale serves wherever a code moves, and that quantized values of the type can be moved everywhere.
-fn check(coded: &Coded<'_>) -> Result<(), Refusal> {
-    match coded.dtype {
-        DType::I8 | DType::U8 | DType::I16 | DType::U16 if coded.scales.len() == 1 => Ok(()),
+/// Checks that there is only one scale, and that all movers support the quantized type.
+fn check(quantized: &Quantized<'_>) -> Result<(), Refusal> {
+    match quantized.dtype {
+        DType::I8 | DType::U8 | DType::I16 | DType::U16 if quantized.scales.len() == 1 => Ok(()),
         _ => Err(Refusal("it has several scales, or quantized values that cannot be moved")),
     }
 }
 
-/// The same node for another rank: where there is but one scale, its axis means nothing, and might
-/// not exist there.
+/// The same node for another rank, without its axis: with a single scale it has no meaning, and might not exist
+/// there.
 fn elsewhere(node: NewNode) -> NewNode {
     let attrs = node.attrs.iter().filter(|(name, _)| *name != "axis");
     let attrs = attrs.map(|(name, attr)| (name.to_owned(), attr.clone())).collect();
@@ -99,7 +98,7 @@ mod tests {
     use crate::testing::assert_optimized;
 
     #[test]
-    fn codes_are_moved_instead_of_values() {
+    fn quantized_values_are_moved_instead_of_floats() {
         assert_optimized(
             super::PASS,
             "graph(x: float[2,3], i: int64[4]) -> (a, b, c, d) {
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_moved_where_codes_will_not_do() {
+    fn floats_are_moved_where_quantized_values_cannot_be() {
         assert_optimized(
             super::PASS,
             "graph(x: float[2,3], n: int32[2,3], i: int64[2]) -> (a, b, c, d, e) {

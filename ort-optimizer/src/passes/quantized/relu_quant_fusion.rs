@@ -1,4 +1,4 @@
-//! ReluQuantFusion: `Q(max(x, 0)) = Q(x)` where 0 has the least code.
+//! ReluQuantFusion: `Q(max(x, 0)) = Q(x)` where 0 has the least quantized value.
 
 use ort_graph::Patch;
 
@@ -24,7 +24,7 @@ impl Rewrite for ReluQuantFusion {
         let Some(y) = quantize_of(site) else { return Ok(None) };
         let (least, _) = y.range().ok_or(Refusal("its quantized values are not integers"))?;
         let are_least = y.zeros().is_some_and(|zeros| zeros.iter().all(|&zero| zero == least));
-        if are_least && y.are_scales_sound() {
+        if are_least && y.are_scales_valid() {
             drop_before(site, &y)
         } else {
             Err(Refusal("quantized values represent values below zero"))
@@ -39,7 +39,7 @@ mod tests {
     use crate::testing::assert_optimized;
 
     #[test]
-    fn a_relu_goes_if_no_code_is_negative() {
+    fn a_relu_goes_if_no_quantized_value_is_negative() {
         assert_optimized(
             super::PASS,
             "graph(x: float[3,2], z = uint8[] 0) -> (a, b, c, d, e, f, g) {

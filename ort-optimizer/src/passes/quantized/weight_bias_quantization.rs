@@ -1,16 +1,16 @@
-//! WeightBiasQuantization: float weights beside quantized values get quantized values, too.
+//! WeightBiasQuantization: quantizes float weights of quantized operands.
 //!
 //! ```text
 //! Q(f(DQ(x), w)) ≈ Q(f(DQ(x), DQ(Q(w, s), s)))      s = max |w| / 127
 //! ```
-//! Each weight moves by up to half of `s`: ONNX Runtime does it to every such network, here it is
-//! done on request only. (A float bias costs next to nothing: QDQSelectorActionTransformer quantizes
-//! it.) Only while level Basic is being reached: afterwards weights that became float again stay so.
+//! Each weight changes by up to half of `s`: ONNX Runtime does it to every such network, here it is done on request
+//! only. (A float bias costs next to nothing: QDQSelectorActionTransformer quantizes it.) Only at level Basic:
+//! weights that are dequantized later stay float.
 
 use ort_graph::{Attr, Attrs, NewNode, Patch, PatchError, ValueId};
 use ort_tensor::Tensor;
 
-use super::coded::Coded;
+use super::values::Quantized;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
 
@@ -34,18 +34,18 @@ impl Rewrite for WeightBiasQuantization {
             return Ok(None);
         };
         let weights = graph.constant(w).and_then(|weights| weights.as_slice::<f32>().ok());
-        let (Some(weights), Some(_)) = (weights, Coded::of(graph, x)) else { return Ok(None) };
-        if Coded::after(graph, y).is_none() || site.phase > Level::Basic {
-            return Err(Refusal("its result is not quantized, or its weights no longer are"));
+        let (Some(weights), Some(_)) = (weights, Quantized::of(graph, x)) else { return Ok(None) };
+        if Quantized::after(graph, y).is_none() || site.phase > Level::Basic {
+            return Err(Refusal("its result is not quantized, or its weights are float again"));
         }
         let largest = weights.iter().fold(0.0, |largest: f32, w| largest.max(w.abs()));
         if !(largest / 127.0).is_normal() || weights.iter().any(|w| w.is_nan()) {
             return Err(Refusal("its weights have no scale"));
         }
         let mut patch = Patch::new(graph);
-        let codes = quantized(w, &mut patch)?;
+        let dequantized = quantized(w, &mut patch)?;
         let mut inputs = node.inputs.to_vec();
-        inputs[1] = Some(codes);
+        inputs[1] = Some(dequantized);
         let (op_type, attrs) = (node.op_type.clone(), node.attrs.clone());
         let (name, since_version) = (node.name.clone(), node.since_version);
         let new = NewNode { name, op_type, since_version, inputs, attrs, ..NewNode::default() };
@@ -55,7 +55,7 @@ impl Rewrite for WeightBiasQuantization {
     }
 }
 
-/// The values of the quantized values that `w` gets.
+/// `w`, quantized and dequantized.
 fn quantized(w: ValueId, patch: &mut Patch) -> Result<ValueId, PatchError> {
     let steps = patch.constant("steps", Tensor::scalar(127.0_f32))?;
     let zero = patch.constant("zero_point", Tensor::scalar(0_i8))?;
@@ -72,8 +72,8 @@ fn quantized(w: ValueId, patch: &mut Patch) -> Result<ValueId, PatchError> {
     let sizes = node("Abs", 6, &[w], Attrs::new())?;
     let largest = node("ReduceMax", 11, &[sizes], Attrs::new().with("keepdims", Attr::Int(0)))?;
     let scale = node("Div", 7, &[largest, steps], Attrs::new())?;
-    let codes = node("QuantizeLinear", 10, &[w, scale, zero], Attrs::new())?;
-    node("DequantizeLinear", 10, &[codes, scale, zero], Attrs::new())
+    let quantized = node("QuantizeLinear", 10, &[w, scale, zero], Attrs::new())?;
+    node("DequantizeLinear", 10, &[quantized, scale, zero], Attrs::new())
 }
 
 #[cfg(test)]
@@ -82,9 +82,9 @@ mod tests {
 
     use crate::testing::assert_optimized;
 
-    /// These weights are multiples of what becomes their scale, so that none moves.
+    /// These weights are multiples of their scale, so that none changes.
     #[test]
-    fn weights_beside_codes_get_codes() {
+    fn weights_next_to_quantized_values_are_quantized() {
         assert_optimized(
             super::PASS,
             "graph(x: float[n,2]) -> (y, z, v, u) {
@@ -125,7 +125,7 @@ mod tests {
                   a = Gemm-13 (x1, weight_5, b)
                   y = QuantizeLinear-13 (a, s)
                 }
-                2 refused: its result is not quantized, or its weights no longer are"#]],
+                2 refused: its result is not quantized, or its weights are float again"#]],
         );
     }
 }

@@ -1,6 +1,6 @@
-//! Arithmetic on shapes, and data that moves by shapes alone.
+//! Shape arithmetic, and reshapes.
 
-// One a line.
+// One per line.
 passes! {
     shape_folding,
     reshape_fusion,

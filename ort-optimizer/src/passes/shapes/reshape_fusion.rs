@@ -1,11 +1,11 @@
-//! ReshapeFusion: a Reshape to dimensions of its own input is one to constants.
+//! ReshapeFusion: a Reshape to dimensions of its own input gets a constant shape.
 //!
 //! ```text
 //! Reshape(x, [dim 0 of x, 12, s, 64]) = Reshape(x, [0, 12, -1, 64])
 //! ```
-//! 0 copies a dimension from its place; −1 stands for what follows from the others, so one dimension
-//! may remain that is only known in a run. (Where a dimension that stands beside it is 0 in a run,
-//! −1 says nothing, and the run fails: ONNX Runtime accepts that, too.)
+//! 0 copies the dimension at its position; −1 is inferred from the others, so one dimension may remain that is only
+//! known in a run. (Where another dimension is 0 in a run, −1 cannot be inferred, and the run fails: ONNX Runtime
+//! accepts that, too.)
 
 use ort_graph::{Attr, NewNode, Node, Patch};
 use ort_tensor::Tensor;
@@ -36,7 +36,7 @@ impl Rewrite for ReshapeFusion {
         if site.graph.constant(shape).is_some() || is_zero_meant(node) {
             return Ok(None);
         }
-        let sizes = sizes(site.graph, shape).ok_or(Refusal("its shape is not known at all"))?;
+        let sizes = sizes(site.graph, shape).ok_or(Refusal("nothing is known of its shape"))?;
         let mut is_open = false;
         let mut target = Vec::with_capacity(sizes.len());
         for (axis, size) in sizes.iter().enumerate() {
@@ -52,7 +52,7 @@ impl Rewrite for ReshapeFusion {
         }
         let mut patch = Patch::new(site.graph);
         let tensor = Tensor::from_slice(&[target.len()], &target);
-        let tensor = tensor.map_err(|_| Refusal("its shape is no tensor"))?;
+        let tensor = tensor.map_err(|_| Refusal("its shape is not a tensor"))?;
         let shape = patch.constant("shape", tensor)?;
         let new = patch.output_of(NewNode {
             name: node.name.clone(),
@@ -68,7 +68,7 @@ impl Rewrite for ReshapeFusion {
     }
 }
 
-/// Whether 0 means no elements, and copies nothing.
+/// Whether 0 means an empty dimension instead of a copy.
 fn is_zero_meant(node: &Node) -> bool {
     matches!(node.attrs.get("allowzero"), Some(Attr::Int(allowzero)) if *allowzero != 0)
 }

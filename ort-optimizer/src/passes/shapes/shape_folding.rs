@@ -1,10 +1,10 @@
-//! ShapeFolding: integers that follow from the known dimensions of a shape that is not known whole.
+//! ShapeFolding: integers that follow from the known dimensions of a partially known shape.
 //!
 //! ```text
 //! Gather(Shape(x: [n, 3]), 1) = 3
 //! Where(Equal(Concat(Gather(Shape(x), 0), 5), -1), ones, …)   dimensions are never −1
 //! ```
-//! Of our own: ONNX Runtime's ConstantFolding does the first only, for Shape with `start` and `end`.
+//! Our own pass: ONNX Runtime's ConstantFolding does only the first, for Shape with `start` and `end`.
 
 use ort_graph::{Patch, ValueId};
 use ort_tensor::{Bool, DType, Tensor};
@@ -29,7 +29,7 @@ impl Rewrite for ShapeFolding {
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let &[Some(output)] = site.node().outputs.as_slice() else { return Ok(None) };
-        // What is computed from constants alone is ConstantFolding's.
+        // Nodes with only constant inputs are left to ConstantFolding.
         if site.node().inputs.iter().flatten().all(|&input| site.graph.constant(input).is_some()) {
             return Ok(None);
         }
@@ -41,7 +41,7 @@ impl Rewrite for ShapeFolding {
     }
 }
 
-/// The contents of a value all of whose elements are known.
+/// The contents of a value, if all of its elements are known.
 fn known(site: &Site<'_>, value: ValueId) -> Option<Tensor> {
     let fact = site.graph.fact(value);
     let dtype = fact.dtype().filter(|dtype| dtype.is_index() || *dtype == DType::Bool)?;

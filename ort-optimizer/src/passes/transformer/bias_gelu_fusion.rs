@@ -23,7 +23,7 @@ pub(crate) const PASS: Pass = Pass {
         };
         let (exact, fast) =
             (microsoft("BiasGelu", [&x, &bias]), microsoft("FastGelu", [&x, &bias]));
-        // Either operand of a sum may be the bias, and the first way to match is the only one tried.
+        // Either operand of a sum may be the bias, and only the first match is tried.
         let rules = [&x + &bias, &bias + &x].into_iter().flat_map(move |sum| {
             [
                 rule(op("Gelu", [&sum]).of("com.microsoft"), &exact).when(is_biased),

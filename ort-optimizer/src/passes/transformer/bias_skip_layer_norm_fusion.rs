@@ -32,7 +32,7 @@ impl Rewrite for BiasSkipLayerNormFusion {
         if norm.inputs.get(bias_at).is_some_and(Option::is_some) {
             return Ok(None);
         }
-        // The skip connection may stretch; a bias must not stretch with it.
+        // The skip connection may be broadcast; a bias must not be added to it.
         let is_skip_whole = has_same_dims(graph.fact(x), graph.fact(skip));
         let operands = [Some(x), Some(skip).filter(|_| is_skip_whole)];
         let biased = operands.into_iter().enumerate().find_map(|(at, operand)| {
@@ -72,7 +72,7 @@ impl Rewrite for BiasSkipLayerNormFusion {
     }
 }
 
-/// What a sum adds a bias to, and the bias.
+/// The operand of a sum that a bias is added to, and the bias.
 fn biased(graph: &Graph, sum: ValueId) -> Option<(ValueId, ValueId)> {
     let [a, b] = terms(graph, sum)?;
     let hidden = graph.fact(sum).dims()?.last()?;

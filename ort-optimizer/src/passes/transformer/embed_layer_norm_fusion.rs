@@ -1,16 +1,15 @@
-//! EmbedLayerNormFusion: sums of rows of tables that are normalized.
+//! EmbedLayerNormFusion: normalized sums of embedding lookups.
 //!
 //! ```text
 //! LayerNormalization(word[ids] + position[places] + segment[kinds]) =
 //!     EmbedLayerNormalization(ids, kinds, word, position, segment, places)
 //! ```
-//! in any order and grouping, without segments, and from SkipLayerNormalization. Which table is called what is no matter, but
-//! that the places may be the same for the whole batch; where they are 0, 1, … they are left out, as
-//! they are where the rows of the places have been folded into a constant. Ids of int64 are cast to int32.
+//! in any order and grouping, without segments, and from SkipLayerNormalization. The tables are interchangeable,
+//! except that the positions may be the same for the whole batch; where they are 0, 1, …, or their rows were folded
+//! into a constant, they are left out. Ids of int64 are cast to int32.
 //!
-//! Source: ONNX Runtime 1.31, EmbedLayerNormFusion, which knows places by the nodes of some
-//! exporters, and wants segments. Where an id is in no table, ours may find a row by what is left of
-//! it in int32, as ONNX Runtime's does.
+//! Source: ONNX Runtime 1.31, EmbedLayerNormFusion, which recognizes positions by the nodes of some exporters, and
+//! requires segments. An id outside the table may be truncated to int32 and find a row, as in ONNX Runtime.
 
 use ort_graph::{Attr, Attrs, Dim, Graph, NewNode, Node, Patch, ValueId};
 use ort_ops::ops::gather::Gather;
@@ -60,7 +59,7 @@ impl Rewrite for EmbedLayerNormFusion {
             op_type: "EmbedLayerNormalization".to_owned(),
             since_version: 1,
             inputs,
-            // ONNX Runtime wants to see a place for the mask's index.
+            // ONNX Runtime requires an output position for the mask's index.
             outputs: vec![Some(new), None],
             attrs: Attrs::new().with("epsilon", Attr::Float(norm.epsilon)),
             ..NewNode::default()
@@ -76,7 +75,7 @@ struct Norm {
     sum: Option<ValueId>,
     gamma: Option<ValueId>,
     beta: Option<ValueId>,
-    /// The axis where rows begin.
+    /// The first axis of a row.
     axis: i64,
     epsilon: f32,
 }
@@ -113,7 +112,7 @@ impl Norm {
         let (Some(gamma), Some(beta)) = (self.gamma, self.beta) else {
             return Err(Refusal("the norm has no bias"));
         };
-        // Constants: what replaces the sum depends on them.
+        // Constants, since the replacement of the sum depends on them.
         let is_row = |parameter| {
             let constant = graph.constant(parameter);
             constant.is_some_and(|row| row.dtype() == DType::F32 && row.shape() == [hidden])
@@ -200,7 +199,7 @@ struct Embedding {
 
 impl Embedding {
     fn of(graph: &Graph, lookups: &[Lookup]) -> Option<Self> {
-        // A table of one column would stretch.
+        // A table of one column would be broadcast.
         let is_one_width = lookups.iter().all(|lookup| lookup.hidden == lookups[0].hidden);
         (0..lookups.len()).rev().filter(|_| is_one_width).find_map(|at| {
             let mut others = lookups.to_vec();
@@ -245,7 +244,7 @@ impl Embedding {
     }
 }
 
-/// The rows as a matrix, which folding makes of them.
+/// The rows as a matrix, left to folding.
 fn squeezed(site: &Site<'_>, patch: &mut Patch, rows: Lookup) -> Result<ValueId, Refusal> {
     const TOO_LARGE: Refusal = Refusal("a table is too large");
     let hidden = i64::try_from(rows.hidden).map_err(|_| TOO_LARGE)?;
@@ -272,8 +271,8 @@ fn is_counted(graph: &Graph, ids: ValueId, [batch, length]: [&Dim; 2]) -> Option
     }
 }
 
-/// Of ids that are the first of a constant `[1, n]`, as many as the words' have columns: whether
-/// they are 0, 1, …. There cannot be fewer: n would have to be 1 for the sum to have a shape.
+/// Whether ids are 0, 1, … if they are a slice of a constant `[1, n]` as long as the words' rows. It cannot be
+/// shorter: for n = 1 alone would the sum have a shape.
 fn is_cut_to_length(graph: &Graph, ids: ValueId, words: ValueId) -> Option<bool> {
     let slice = graph.node(graph.producer(ids)?.0);
     if slice.op_type != "Slice" || !slice.domain.is_empty() || slice.since_version < 10 {
@@ -296,7 +295,7 @@ fn counts_up(ids: &[i64]) -> bool {
     ids.iter().zip(0..).all(|(&id, place)| id == place)
 }
 
-/// The ids, or what makes int32 of them.
+/// The ids, cast to int32 if necessary.
 fn int32(site: &Site<'_>, patch: &mut Patch, ids: ValueId) -> Result<ValueId, Refusal> {
     if site.graph.fact(ids).dtype() == Some(DType::I32) {
         return Ok(ids);

@@ -1,5 +1,5 @@
-//! GeluApproximation: `Gelu(x) ≈ FastGelu(x)` and `BiasGelu(x, bias) ≈ FastGelu(x, bias)`, which
-//! differ by less than 5e-4. Only if it is asked for.
+//! GeluApproximation: `Gelu(x) ≈ FastGelu(x)` and `BiasGelu(x, bias) ≈ FastGelu(x, bias)`, which differ by less than
+//! 5e-4. Only on request.
 //!
 //! Source: ONNX Runtime 1.31, GeluApproximation.
 

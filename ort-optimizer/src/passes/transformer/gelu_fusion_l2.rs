@@ -2,7 +2,7 @@
 //! and whether √2 divides or its reciprocal multiplies.
 //!
 //! f32 only: ONNX Runtime's CPU has no other kernel for it. Source: ONNX Runtime 1.31, GeluFusionL2,
-//! which also takes 1.41421 for √2; we want the nearest number of the type.
+//! which also accepts 1.41421 for √2; we require the nearest number of the type.
 
 use ort_graph::Attrs;
 
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_read_stays() {
+    fn values_with_other_readers_stay() {
         assert_optimized(
             super::PASS,
             "graph(x: float[2,3]) -> (y, b) {

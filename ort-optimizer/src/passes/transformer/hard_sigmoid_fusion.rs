@@ -36,7 +36,7 @@ fn is_clipped(found: &Match<'_>) -> Result<(), Refusal> {
     match clip.operator::<Clip>() {
         Some(Clip::Inputs) if has_bounds => Ok(()),
         Some(&Clip::Attributes { min: 0.0, max: 6.0 }) => Ok(()),
-        _ => Err(Refusal("it is not held between 0 and 6")),
+        _ => Err(Refusal("it is not clipped to 0 and 6")),
     }
 }
 

@@ -1,8 +1,8 @@
 //! HardSwishFusion: `x · HardSigmoid(x; 1/6, 1/2) = x · clip(x + 3, 0, 6) / 6 = HardSwish(x)`, from
 //! opset 14 on.
 //!
-//! ONNX Runtime has no such pass, and no kernel either: it takes HardSwish apart when it reads an
-//! ONNX file, which it does not do for an ORT file. So the pass belongs to the last level.
+//! ONNX Runtime has no such pass, and no kernel either: it expands HardSwish when it loads a `.onnx` file, but not a
+//! `.ort` file. So the pass belongs to the last level.
 
 use ort_graph::Attrs;
 use ort_ops::ops::activation::Activation;
@@ -34,16 +34,16 @@ pub(crate) const PASS: Pass = Pass {
     },
 };
 
-/// The attribute is a float, and its sixth not that of a double.
+/// The attribute is a float, so 1/6 differs from the double.
 fn is_sixth(found: &Match<'_>) -> Result<(), Refusal> {
     if found.fact("x").dtype() == Some(DType::F64) {
-        return Err(Refusal("a sixth of a float is none of a double"));
+        return Err(Refusal("1/6 as a float differs from 1/6 as a double"));
     }
     match found.node("HardSigmoid").operator() {
         Some(&Activation::HardSigmoid { alpha, beta }) if alpha == 1.0 / 6.0 && beta == 0.5 => {
             Ok(())
         }
-        _ => Err(Refusal("its line is another")),
+        _ => Err(Refusal("its slope or offset differs")),
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
       }";
 
     #[test]
-    fn a_hard_gate_of_itself_is_one_node() {
+    fn x_times_its_hard_sigmoid_is_one_node() {
         assert_optimized_in(
             Some(14),
             super::PASS,
@@ -86,7 +86,7 @@ mod tests {
               h = HardSigmoid-6 (w)
               v = Mul-14 (h, w)
             }
-            1 refused: its line is another"#]],
+            1 refused: its slope or offset differs"#]],
         );
     }
 

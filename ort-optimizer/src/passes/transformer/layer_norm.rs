@@ -1,4 +1,4 @@
-//! The formulas of layer normalization, and what must hold of their axes and parameters.
+//! The formulas of layer normalization, and the conditions on their axes and parameters.
 
 use ort_graph::{Attr, Attrs, Dim, Fact, Graph, Node};
 use ort_ops::ops::reduce::{Form, Reduce};
@@ -9,7 +9,7 @@ use crate::pass::Refusal;
 use crate::pattern::{Pat, constant, op, var};
 use crate::rule::{Rule, rule};
 
-/// The version of LayerNormalization in ai.onnx, and the opset from which on it is there.
+/// The version of LayerNormalization in ai.onnx, which is also its first opset.
 pub(super) const VERSION: i32 = 17;
 
 /// `d / √(mean(d²) + epsilon) · scale`, `d = x − mean(x)`, is a LayerNormalization, and so is one
@@ -30,7 +30,7 @@ pub(super) fn rules(version: i32) -> Vec<Rule> {
     rules
 }
 
-/// `x / √(mean(x²) + epsilon)`; `x` is the formula for x, `again` that for where x stands again.
+/// `x / √(mean(x²) + epsilon)`; `x` is the formula for x, `again` the one for its repetition.
 pub(super) fn normal(x: &Pat, again: &Pat) -> Vec<Pat> {
     let squares = [op("Pow", [again, &2.0.into()]), again * again];
     let quotients = squares.iter().flat_map(|square| {
@@ -58,13 +58,13 @@ fn is_norm(found: &Match<'_>) -> Result<(), Refusal> {
     is_row_norm(found)
 }
 
-/// The variance is over the last axes, for which there is a scale each, and epsilon is a number.
+/// The variance is over the last axes, there is a scale for each element of a row, and epsilon is a number.
 pub(super) fn is_row_norm(found: &Match<'_>) -> Result<(), Refusal> {
     is_f32(found)?;
     let axis = axis(found).ok_or(Refusal("its axes are not the last ones, or not known"))?;
     let row = found.fact("x").dims().map_or(&[][..], |dims| &dims[axis..]);
     if !is_row(found.fact("scale"), row) {
-        return Err(Refusal("there is not a scale for each element of a row"));
+        return Err(Refusal("its scale is not one for each element of a row"));
     }
     epsilon(found).map(|_| ()).ok_or(Refusal("its epsilon is not one number"))
 }
@@ -74,7 +74,7 @@ fn has_bias(found: &Match<'_>) -> Result<(), Refusal> {
     let scale = found.fact("scale").dims();
     match scale.is_some_and(|scale| is_row(found.fact("bias"), scale)) {
         true => Ok(()),
-        false => Err(Refusal("there is not a bias for each element of a row")),
+        false => Err(Refusal("its bias is not one for each element of a row")),
     }
 }
 

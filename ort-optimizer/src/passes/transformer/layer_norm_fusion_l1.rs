@@ -1,8 +1,8 @@
 //! LayerNormFusionL1: `(x − mean(x)) / √(mean((x − mean(x))²) + ε) · scale + bias` over the last axes
 //! is the LayerNormalization that ai.onnx has from opset 17 on.
 //!
-//! f32 only, without the Casts that ONNX Runtime looks through. Source: ONNX Runtime 1.31,
-//! LayerNormFusionL1, which wants a bias; a norm without one is one here.
+//! f32 only, without the Casts that ONNX Runtime looks through. Source: ONNX Runtime 1.31, LayerNormFusionL1, which
+//! requires a bias; here it is optional.
 
 use super::layer_norm;
 use crate::options::{Exactness, Level};

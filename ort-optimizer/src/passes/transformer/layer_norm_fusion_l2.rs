@@ -2,8 +2,8 @@
 //! is a LayerNormalization: version 1, which ONNX Runtime adds to ai.onnx, where the model's opset is
 //! below 17.
 //!
-//! f32 only, without the Casts that ONNX Runtime looks through. Source: ONNX Runtime 1.31,
-//! LayerNormFusionL2, which wants a bias; a norm without one is one here.
+//! f32 only, without the Casts that ONNX Runtime looks through. Source: ONNX Runtime 1.31, LayerNormFusionL2, which
+//! requires a bias; here it is optional.
 
 use super::layer_norm::{self, VERSION};
 use crate::options::{Exactness, Level};
@@ -106,11 +106,11 @@ mod tests {
                 norm(x, "keepdims: 1", "keepdims: 1", "whole"),
                 "its means are not over the same, known axes",
             ),
-            (norm(x, last, last, "one"), "there is not a scale for each element of a row"),
-            (norm(x, last, last, "whole"), "there is not a scale for each element of a row"),
+            (norm(x, last, last, "one"), "its scale is not one for each element of a row"),
+            (norm(x, last, last, "whole"), "its scale is not one for each element of a row"),
             (
                 norm("x: float[2,?], s: float[3]", last, last, "s"),
-                "there is not a scale for each element of a row",
+                "its scale is not one for each element of a row",
             ),
             (
                 norm("x: float[...], s: float[3]", last, last, "s"),
@@ -145,7 +145,7 @@ mod tests {
                   w = Add-14 (f, c)
                 }
                 1 refused: a value within it is used elsewhere
-                1 refused: there is not a bias for each element of a row"#]],
+                1 refused: its bias is not one for each element of a row"#]],
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What networks of attention are made of: activations, norms, attention.
+//! Fusions for transformers: activations, norms, attention.
 
 mod gelu;
 mod layer_norm;
@@ -10,7 +10,7 @@ use ort_tensor::DType;
 use crate::matching::Match;
 use crate::pass::{Refusal, Site};
 
-// One a line.
+// One per line.
 passes! {
     gelu_fusion_l1,
     layer_norm_fusion_l1,
@@ -38,11 +38,11 @@ fn is_f32(found: &Match<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// That the node `Gelu` of ai.onnx is the exact one, in f32.
+/// Checks that the node `Gelu` of ai.onnx is the exact one, in f32.
 fn is_exact_gelu(found: &Match<'_>) -> Result<(), Refusal> {
     match found.node("Gelu").operator() {
         Some(Gelu::Exact) => is_f32(found),
-        _ => Err(Refusal("it is another Gelu")),
+        _ => Err(Refusal("it is the approximate Gelu")),
     }
 }
 

@@ -55,7 +55,7 @@ mod tests {
     use crate::testing::assert_optimized;
 
     #[test]
-    fn a_gate_of_itself_is_one_node() {
+    fn x_times_its_sigmoid_is_one_node() {
         assert_optimized(
             super::PASS,
             "graph(x: float[2,3], u: float[...]) -> (d, b, f, h) {

@@ -1,8 +1,8 @@
 //! SkipLayerNormFusion: `LayerNormalization(x + skip) = SkipLayerNormalization(x, skip)`, and the same
-//! for the simplified norm. What others read of the sum is output 3.
+//! for the simplified norm. Other readers of the sum read output 3.
 //!
-//! f32 only: others have no fast kernel. Source: ONNX Runtime 1.31, SkipLayerNormFusion, which
-//! leaves a sum alone that others read.
+//! f32 only: others have no fast kernel. Source: ONNX Runtime 1.31, SkipLayerNormFusion, which skips a sum with other
+//! readers.
 
 use ort_graph::{Attr, Attrs, Fact, Graph, NewNode, Node, Patch};
 use ort_ops::ops::layer_normalization::LayerNormalization;
@@ -66,8 +66,8 @@ impl Rewrite for SkipLayerNormFusion {
     }
 }
 
-/// The norm is of rows along the last of two or three dimensions, in f32, by constants for each
-/// element of a row, and nobody asks for its moments.
+/// The norm is of rows along the last of two or three dimensions, in f32, by constants for each element of a row, and
+/// its moments are unused.
 fn normalizes_rows(graph: &Graph, norm: &Node, op: &LayerNormalization) -> Result<(), Refusal> {
     let fact = |index: usize| norm.inputs.get(index).copied().flatten().map(|id| graph.fact(id));
     if (0..3).filter_map(fact).any(|fact| fact.dtype() != Some(DType::F32)) {
@@ -78,12 +78,12 @@ fn normalizes_rows(graph: &Graph, norm: &Node, op: &LayerNormalization) -> Resul
     }
     let dims = fact(0).and_then(Fact::dims).unwrap_or_default();
     let ([_, hidden] | [_, _, hidden]) = dims else {
-        return Err(Refusal("it has not two or three dimensions"));
+        return Err(Refusal("it does not have two or three dimensions"));
     };
     if op.axis != -1 && usize::try_from(op.axis).ok() != Some(dims.len() - 1) {
         return Err(Refusal("its rows have more than one dimension"));
     }
-    // Constants: what replaces the sum depends on the parameters.
+    // Constants, since the replacement of the sum depends on the parameters.
     let is_row = |parameter: &Fact| {
         parameter.constant.is_some() && matches!(parameter.dims(), Some([n]) if n.equals(hidden))
     };
@@ -194,7 +194,7 @@ mod tests {
                 2 refused: the shapes of its terms may differ
                 1 refused: its rows have more than one dimension
                 1 refused: its parameters are not a constant for each element of a row
-                1 refused: it has not two or three dimensions
+                1 refused: it does not have two or three dimensions
                 1 refused: its moments are used
                 1 refused: it is not f32"#]],
         );

@@ -1,4 +1,4 @@
-//! Operators that name the axes they work along.
+//! Operators along axes that they name.
 
 use ort_graph::Attr;
 use ort_ops::infer::{normalize_axes, normalize_axis};
@@ -8,7 +8,7 @@ use super::perm::Perm;
 
 const FIRST: fn(usize) -> bool = |input| input == 0;
 
-/// An axis where it is stored, as a number.
+/// The stored position of an axis, as a number.
 fn stored(perm: &Perm, axis: usize) -> Option<i64> {
     i64::try_from(perm.axis(axis)).ok()
 }
@@ -23,15 +23,15 @@ pub(super) fn along(
     Some(place.alike(is_data)?.attr("axis", Attr::Int(stored(place.perm, axis)?)))
 }
 
-/// The same, where all of a lane is wanted at once: it is best when it is contiguous.
+/// The same for operators that read whole lanes: these should be contiguous.
 pub(super) fn lanes(place: &Place<'_>, default: i64) -> Option<TransposedNode> {
     let last = place.perm.rank().checked_sub(1)?;
     let axis = normalize_axis(place.int("axis", default)?, place.perm.rank()).ok()?;
-    let is_torn = axis == last && place.perm.axis(last) != last;
-    Some(along(place, FIRST, default)?.slower_if(place, is_torn))
+    let is_strided = axis == last && place.perm.axis(last) != last;
+    Some(along(place, FIRST, default)?.slower_if(place, is_strided))
 }
 
-/// QuantizeLinear and DequantizeLinear, with one scale, or one for each place of an axis.
+/// QuantizeLinear and DequantizeLinear, with one scale, or one for each index of an axis.
 pub(super) fn quantize(place: &Place<'_>) -> Option<TransposedNode> {
     if place.int("block_size", 0)? != 0 {
         return None;
@@ -44,7 +44,7 @@ pub(super) fn quantize(place: &Place<'_>) -> Option<TransposedNode> {
     }
 }
 
-/// Orders for an operator that takes these axes of its operand away.
+/// Orders for an operator that removes these axes of its operand.
 fn removing(place: &Place<'_>, axes: &[usize]) -> (Perm, Perm) {
     match place.side {
         Side::Input(_) => (place.perm.clone(), place.perm.without(axes)),
@@ -60,18 +60,18 @@ pub(super) fn arg(place: &Place<'_>) -> Option<TransposedNode> {
         0 => removing(place, &[axis]),
         _ => (place.perm.clone(), place.perm.clone()),
     };
-    let is_torn = axis + 1 == rank && from.axis(axis) != axis;
+    let is_strided = axis + 1 == rank && from.axis(axis) != axis;
     let form = place.changing_rank(FIRST, &from, &to)?;
-    Some(form.attr("axis", Attr::Int(stored(&from, axis)?)).slower_if(place, is_torn))
+    Some(form.attr("axis", Attr::Int(stored(&from, axis)?)).slower_if(place, is_strided))
 }
 
-/// Whether a Reduce gives the same bits in whichever order it takes the elements.
+/// Whether a Reduce gives the same bits in any order of elements.
 pub(super) fn is_order_free(place: &Place<'_>) -> bool {
     place.fact(0).and_then(ort_graph::Fact::dtype).is_some_and(|dtype| dtype.is_integer())
 }
 
-/// The Reduce family. Unless the order of the elements is free, axes must follow one another as
-/// before; and if they were neighbours, they had better remain so.
+/// The Reduce family. Unless the order of the elements is free, the order of the axes must not change; and adjacent
+/// axes should remain adjacent.
 pub(super) fn reduce(place: &Place<'_>, is_free: fn(&Place<'_>) -> bool) -> Option<TransposedNode> {
     let rank = place.rank(0)?;
     let given = place.list("axes", 1)?.filter(|axes| !axes.is_empty());
@@ -100,12 +100,12 @@ pub(super) fn reduce(place: &Place<'_>, is_free: fn(&Place<'_>) -> bool) -> Opti
     Some(form.slower_if(place, are_neighbours(&before) && !are_neighbours(&moved)))
 }
 
-/// The places of all axes where they are stored.
+/// The stored positions of all axes.
 fn all_stored(perm: &Perm, axes: &[usize]) -> Option<Vec<i64>> {
     axes.iter().map(|&axis| stored(perm, axis)).collect()
 }
 
-/// Squeeze: without a list, every axis of one element goes, so that all must be known.
+/// Squeeze: without a list, every axis of one element is removed, so that all must be known.
 pub(super) fn squeeze(place: &Place<'_>) -> Option<TransposedNode> {
     let dims = place.fact(0)?.dims()?;
     let given = place.list("axes", 1)?;
@@ -141,7 +141,7 @@ pub(super) fn unsqueeze(place: &Place<'_>) -> Option<TransposedNode> {
     form.list(place, "axes", 1, &all_stored(&to, &axes)?)
 }
 
-/// Gather of one place, which takes the axis away, or of a list.
+/// Gather by a scalar, which removes the axis, or by a list.
 pub(super) fn gather(place: &Place<'_>) -> Option<TransposedNode> {
     let axis = normalize_axis(place.int("axis", 0)?, place.rank(0)?).ok()?;
     let (from, to) = match place.rank(1)? {
@@ -153,7 +153,7 @@ pub(super) fn gather(place: &Place<'_>) -> Option<TransposedNode> {
     Some(form.attr("axis", Attr::Int(stored(&from, axis)?)))
 }
 
-/// Operators of all axes from `axis` on: those must stay where they are.
+/// Operators of all axes from `axis` on: those must not move.
 pub(super) fn trailing(place: &Place<'_>, axis: i64) -> Option<TransposedNode> {
     let axis = normalize_axis(axis, place.perm.rank()).ok()?;
     let is_fixed = (axis..place.perm.rank()).all(|axis| place.perm.axis(axis) == axis);
@@ -162,7 +162,7 @@ pub(super) fn trailing(place: &Place<'_>, axis: i64) -> Option<TransposedNode> {
     (is_fixed && is_single).then(|| place.alike(FIRST))?
 }
 
-/// MatMul with a matrix: each row of the first operand for itself.
+/// MatMul with a matrix: the rows of the first operand are independent.
 pub(super) fn rows(place: &Place<'_>) -> Option<TransposedNode> {
     (place.rank(1)? == 2).then(|| trailing(place, -1))?
 }

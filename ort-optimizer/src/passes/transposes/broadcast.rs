@@ -3,8 +3,8 @@
 use super::form::{Operand, Place, Side, TransposedNode};
 use super::perm::Perm;
 
-/// The operands that `is_data` tells broadcast. One of fewer axes than the result stands for its
-/// last axes: it is transposed as those are, if they stay together, and else spread to all axes.
+/// The operands that `is_data` accepts broadcast. One of fewer axes than the result has its last axes: it is
+/// transposed like those, if they stay together, or else expanded to all axes.
 pub(super) fn broadcast(place: &Place<'_>, is_data: fn(usize) -> bool) -> Option<TransposedNode> {
     let rank = place.output(0)?.rank()?;
     let perm = match place.side {
@@ -24,8 +24,8 @@ pub(super) fn broadcast(place: &Place<'_>, is_data: fn(usize) -> bool) -> Option
     place.transposed(operand, &perm)
 }
 
-/// How an operand of fewer axes is brought to the result's: the order in which its axes are put
-/// first, and then the places of those of the result that it lacks.
+/// How an operand of fewer axes is expanded to the result's: the order of its own axes, and then the positions of the
+/// axes that it lacks.
 pub(super) fn spread(rank: usize, perm: &Perm) -> (Perm, Vec<i64>) {
     let missing = perm.rank() - rank;
     let inverse = perm.inverse();
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_vector_of_channels_stands_before_the_image() {
+    fn a_vector_of_channels_gets_axes_for_the_image() {
         assert_eq!(spread(1, &Perm::from([0, 2, 3, 1])), (Perm::from([0]), vec![0, 2, 3]));
         assert_eq!(spread(2, &Perm::from([1, 2, 0])), (Perm::from([1, 0]), vec![1]));
     }

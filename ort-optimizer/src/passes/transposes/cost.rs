@@ -5,17 +5,16 @@ use ort_tensor::DType;
 
 use super::perm::Perm;
 
-/// What a dimension counts for that is not known: few such dimensions are as small as 1, and those
-/// that stand in two values are the same.
+/// The assumed size of an unknown dimension: few are as small as 1, and those shared by two values are equal.
 const TYPICAL: usize = 16;
 
-/// Bytes count first, the number of nodes only between equals: no region has as many.
+/// Bytes dominate, and the number of nodes breaks ties: no region has that many.
 const NODE: u64 = 1;
 const BYTE: u64 = 1 << 12;
 /// Sums of a region's costs stay far below 2⁶².
 const MOST_BYTES: u64 = 1 << 40;
 
-/// The bytes of a tensor, as far as dimensions are known.
+/// The estimated bytes of a tensor.
 pub(super) fn n_bytes(fact: &Fact) -> u64 {
     let (Some(dims), Some(dtype)) = (fact.dims(), fact.dtype()) else { return MOST_BYTES };
     let dims = dims.iter().map(|dim| dim.known().unwrap_or(TYPICAL));
@@ -24,16 +23,15 @@ pub(super) fn n_bytes(fact: &Fact) -> u64 {
     u64::try_from(n_bytes).map_or(MOST_BYTES, |n_bytes| n_bytes.min(MOST_BYTES))
 }
 
-/// What moving these bytes costs.
+/// The cost of moving these bytes.
 pub(super) fn of_bytes(n_bytes: u64) -> u64 {
     n_bytes.min(MOST_BYTES) * BYTE
 }
 
-/// One node more.
+/// The cost of one more node.
 pub(super) const OF_NODE: u64 = NODE;
 
-/// What it costs to put a value in another order: nothing where that is none, little where only
-/// axes of one element move.
+/// The cost of a Transpose: nothing if it is the identity, little if only axes of one element move.
 pub(super) fn of_transpose(fact: &Fact, perm: &Perm) -> u64 {
     let is_one =
         |axis: usize| fact.dims().is_some_and(|dims| dims.get(axis) == Some(&Dim::Known(1)));
@@ -44,8 +42,7 @@ pub(super) fn of_transpose(fact: &Fact, perm: &Perm) -> u64 {
     }
 }
 
-/// The same for a Transpose that stands in the graph, and makes `result`: products take over one
-/// that swaps the last two axes.
+/// The same for an existing Transpose with this result: products fuse one that swaps the last two axes.
 pub(super) fn of_existing(graph: &Graph, fact: &Fact, perm: &Perm, result: ValueId) -> u64 {
     let rank = perm.rank();
     let is_swap = rank >= 2
@@ -62,7 +59,7 @@ pub(super) fn of_existing(graph: &Graph, fact: &Fact, perm: &Perm, result: Value
     if is_taken_over { NODE } else { of_transpose(fact, perm) }
 }
 
-/// What is known of a value as it is stored in an order.
+/// The fact of a value as stored in this order.
 pub(super) fn stored(fact: &Fact, perm: &Perm) -> Fact {
     match (fact.dtype(), fact.dims()) {
         (Some(dtype), Some(dims)) if dims.len() == perm.rank() => {

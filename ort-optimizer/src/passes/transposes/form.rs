@@ -1,4 +1,4 @@
-//! What becomes of a node when what it reads and makes is stored in other orders of axes.
+//! The form of a node when its operands and results are stored with permuted axes.
 
 use ort_graph::{Attr, Attrs, Dim, Fact, Graph, Node, ValueId};
 use ort_tensor::{DType, Tensor};
@@ -6,17 +6,17 @@ use ort_tensor::{DType, Tensor};
 use super::cost::n_bytes;
 use super::perm::Perm;
 
-/// A node whose operands are stored in other orders, so that its results are, too.
+/// A node whose operands and results are stored in other orders of axes.
 #[derive(Debug)]
 pub(super) struct TransposedNode {
-    /// What it reads, by position; there may be more of them than before.
+    /// Its inputs, by position; there may be more than before.
     pub(super) inputs: Vec<Operand>,
     /// The orders in which its results are stored.
     pub(super) outputs: Vec<Perm>,
     pub(super) attrs: Attrs,
     /// Domain, operator and version where they change.
     pub(super) operator: Option<(&'static str, &'static str, i32)>,
-    /// Entries to pick of the result, a list, so that it is what it was.
+    /// The entries to pick from a list result to restore it.
     pub(super) picks: Option<Vec<i64>>,
     /// The bytes whose movement costs as much as the node becomes slower.
     pub(super) penalty: u64,
@@ -24,14 +24,14 @@ pub(super) struct TransposedNode {
     pub(super) gain: u64,
 }
 
-/// What a transposed node reads in place of an input.
+/// The replacement of an input of a transposed node.
 #[derive(Clone, Debug)]
 pub(super) enum Operand {
-    /// What it read, or nothing if there was nothing.
+    /// The same input, or none.
     Same,
     /// The input, stored in this order.
     Transposed(Perm),
-    /// The input, which broadcasts to a result of this order, with its axes where they belong.
+    /// The input, expanded to broadcast to a result of this order.
     Spread(Perm),
     /// These entries of the input, a list.
     Picked(Vec<i64>),
@@ -46,11 +46,11 @@ pub(super) struct Place<'a> {
     pub(super) node: &'a Node,
     pub(super) side: Side,
     pub(super) perm: &'a Perm,
-    /// Whether images may be laid out with the channels last where nothing asked for it.
-    pub(super) may_lay_out: bool,
+    /// Whether images may become NHWC without an adjacent Transpose.
+    pub(super) may_use_nhwc: bool,
 }
 
-/// What of a node has a known order: an operand or a result, by position.
+/// Which operand or result of a node has a known order, by position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Input(usize),
@@ -75,17 +75,17 @@ impl<'a> Place<'a> {
         Some(self.graph.fact(output))
     }
 
-    /// Nothing, if the node is older than this version.
+    /// `None` if the node is older than this version.
     pub(super) fn since(&self, version: i32) -> Option<&Self> {
         (self.node.since_version >= version).then_some(self)
     }
 
-    /// Nothing, if the node gives another result each time.
+    /// `None` if the node is not deterministic.
     pub(super) fn is_deterministic(&self) -> Option<&Self> {
         self.node.op.behaviour().is_deterministic.then_some(self)
     }
 
-    /// Nothing, if an attribute is less than this.
+    /// `None` if an attribute is less than this.
     pub(super) fn having(&self, name: &str, least: i64) -> Option<&Self> {
         (self.int(name, 0)? >= least).then_some(self)
     }
@@ -98,7 +98,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The numbers of an attribute, or of a constant input; what is there, but not known, is none.
+    /// The numbers of an attribute, or of a constant input; `None` if it is present, but not known.
     pub(super) fn list(&self, name: &str, index: usize) -> Option<Option<Vec<i64>>> {
         match (self.node.attrs.get(name), self.fact(index)) {
             (Some(Attr::Ints(ints)), _) => Some(Some(ints.clone())),
@@ -108,7 +108,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether every dimension of an input is 1: it then looks the same in any order.
+    /// Whether every dimension of an input is 1: it is then the same in any order.
     pub(super) fn is_single(&self, index: usize) -> bool {
         let dims = self.fact(index).and_then(Fact::dims);
         dims.is_some_and(|dims| dims.iter().all(|dim| *dim == Dim::Known(1)))
@@ -132,8 +132,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// The node where the operands that `is_data` tells have all one rank, and the same order as
-    /// all results.
+    /// The node whose operands accepted by `is_data` have one rank, and the same order as all results.
     pub(super) fn alike(&self, is_data: fn(usize) -> bool) -> Option<TransposedNode> {
         self.changing_rank(is_data, self.perm, self.perm)
     }
@@ -159,7 +158,7 @@ impl TransposedNode {
         self
     }
 
-    /// An input in place of what was there, if anything was.
+    /// Replaces an input, if there was one.
     pub(super) fn reads(mut self, index: usize, operand: Operand) -> Self {
         if self.inputs.len() <= index {
             self.inputs.resize(index + 1, Operand::Same);
@@ -168,7 +167,7 @@ impl TransposedNode {
         self
     }
 
-    /// A list of axes, where it stands: in the attribute, or else in the input.
+    /// Sets a list of axes, in the attribute or else the input.
     pub(super) fn list(
         self,
         place: &Place<'_>,
@@ -183,7 +182,7 @@ impl TransposedNode {
         Some(self.reads(index, Operand::Constant(numbers(dtype, axes)?)))
     }
 
-    /// The node is slower by the time it takes to move its first operand, if so.
+    /// If so, the node is slower by the time of moving its first operand.
     pub(super) fn slower_if(mut self, place: &Place<'_>, is_slower: bool) -> Self {
         if is_slower {
             self.penalty = place.fact(0).map_or(0, n_bytes);

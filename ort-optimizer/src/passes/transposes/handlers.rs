@@ -1,5 +1,4 @@
-//! Which operators work on data in another order of axes, and how their axes follow: a line an
-//! operator or a family of such.
+//! Which operators work with permuted axes, and how: one line per operator or family.
 
 use ort_graph::Fact;
 
@@ -10,17 +9,17 @@ use super::images;
 use super::lists;
 use super::reshape::reshape;
 
-/// What a node becomes, if it can work in that order.
+/// The form of a node, if it can work in that order.
 type Handler = fn(&Place<'_>) -> Option<TransposedNode>;
 
-/// What the node becomes, if its operator can work in that order.
+/// The form of the node, if its operator can work in that order.
 pub(super) fn form(place: &Place<'_>) -> Option<TransposedNode> {
     let handler = match &*place.node.domain {
         "" => standard(&place.node.op_type),
         "com.microsoft" => microsoft(&place.node.op_type),
         _ => None,
     };
-    // Values of a damaged model may have another rank than what orders their axes.
+    // In a damaged model, a value's rank may differ from the permutation's.
     let fact = match place.side {
         Side::Input(input) => place.fact(input),
         Side::Output(output) => place.output(output),

@@ -1,4 +1,4 @@
-//! Operators on images, whose channels stand before or behind the pixels.
+//! Operators on images, in NCHW or NHWC.
 
 use ort_graph::{Attr, Fact};
 use ort_tensor::DType;
@@ -30,25 +30,25 @@ pub(super) fn pool(place: &Place<'_>) -> Option<TransposedNode> {
     Some(form.attr("channels_last", Attr::Int(is_last)))
 }
 
-/// How many products of bytes a convolution whose channels are last has saved by the time in which
-/// a Transpose moves a byte: it makes 160 in a nanosecond (AVX-512 VNNI), and 90 otherwise.
+/// How many products of bytes an NHWC convolution saves in the time in which a Transpose moves a byte: it computes
+/// 160 per nanosecond (AVX-512 VNNI), an NCHW one 90.
 const PRODUCTS_A_BYTE: u64 = 256;
 
-/// Whether a node is to have its channels last, where nothing asked for it.
-fn is_laid_out(place: &Place<'_>) -> bool {
+/// Whether a node should be NHWC without an adjacent Transpose.
+fn should_be_nhwc(place: &Place<'_>) -> bool {
     let is_byte = place.fact(0).and_then(Fact::dtype).is_some_and(DType::is_byte);
-    place.may_lay_out && is_byte && *place.perm == channels_last(place.perm.rank())
+    place.may_use_nhwc && is_byte && *place.perm == channels_last(place.perm.rank())
 }
 
-/// QLinearConv of one group, or of one channel a filter. Of other groups, each product is small, and
-/// runs best over the pixels.
+/// QLinearConv of one group, or of one channel per filter. With other groups, each product is small, and NCHW is
+/// faster.
 pub(super) fn conv(place: &Place<'_>) -> Option<TransposedNode> {
     let weights = place.graph.constant(place.input(3)?)?.shape();
     let filters = i64::try_from(*weights.first()?).ok()?;
     let is_depthwise = |group| group == filters && weights.get(1) == Some(&1);
     let is_suited = place.int("group", 1).is_some_and(|group| group == 1 || is_depthwise(group));
     let is_first = place.int("channels_last", 0)? == 0;
-    (is_suited && is_first && is_laid_out(place)).then_some(())?;
+    (is_suited && is_first && should_be_nhwc(place)).then_some(())?;
     let mut form = place.alike(FIRST)?.attr("channels_last", Attr::Int(1));
     form.operator = Some(("com.microsoft", "QLinearConv", 1));
     let products = u64::try_from(weights.get(1..)?.iter().product::<usize>()).ok()?;
@@ -56,11 +56,11 @@ pub(super) fn conv(place: &Place<'_>) -> Option<TransposedNode> {
     Some(form)
 }
 
-/// MaxPool of bytes becomes NhwcMaxPool, which takes all channels of a pixel at once: that saves about
-/// as much as moving them costs.
+/// MaxPool of bytes becomes NhwcMaxPool, which processes all channels of a pixel at once: that saves about as much as
+/// moving them costs.
 pub(super) fn max_pool(place: &Place<'_>) -> Option<TransposedNode> {
     let has_indices = place.node.outputs.iter().skip(1).any(Option::is_some);
-    (is_laid_out(place) && !has_indices).then_some(())?;
+    (should_be_nhwc(place) && !has_indices).then_some(())?;
     let mut form = place.alike(FIRST)?;
     let attrs = place.node.attrs.iter().filter(|(name, _)| *name != "storage_order");
     form.attrs = attrs.map(|(name, attr)| (name.to_owned(), attr.clone())).collect();

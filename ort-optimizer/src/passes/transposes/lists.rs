@@ -1,4 +1,4 @@
-//! Operators with a number for each axis: lists that are put in the order of the axes.
+//! Operators with a number per axis: lists in the order of the axes.
 
 use ort_graph::Attr;
 use ort_ops::infer::normalize_axes;
@@ -10,13 +10,13 @@ use super::perm::Perm;
 
 const FIRST: fn(usize) -> bool = |input| input == 0;
 
-/// Where the axes in a list are stored.
+/// The stored positions of the axes in a list.
 fn stored(perm: &Perm, axes: &[i64]) -> Option<Vec<i64>> {
     let axes = normalize_axes(axes, perm.rank()).ok()?;
     axes.into_iter().map(|axis| i64::try_from(perm.axis(axis)).ok()).collect()
 }
 
-/// Which entries a list by axis has in the order that is stored, `n` such lists in one.
+/// The entries of a list by axis in the stored order, for `n` concatenated lists.
 fn picked(perm: &Perm, n: usize) -> Operand {
     let entry = |of: usize, axis: usize| i64::try_from(of * perm.rank() + axis).ok();
     let inverse = perm.inverse();
@@ -60,7 +60,7 @@ pub(super) fn slice(place: &Place<'_>) -> Option<TransposedNode> {
     Some(form.reads(3, axes_operand(place, 1, &stored(place.perm, &axes)?)?))
 }
 
-/// Pad: what goes before each axis, and then what goes behind.
+/// Pad: the padding before each axis, and then after each.
 pub(super) fn pad(place: &Place<'_>) -> Option<TransposedNode> {
     let form = place.alike(FIRST)?;
     if place.node.since_version < 11 {
@@ -86,8 +86,8 @@ pub(super) fn expand(place: &Place<'_>) -> Option<TransposedNode> {
     Some(form.reads(1, picked(&to, 1)))
 }
 
-/// Resize and Upsample: bits stay if axes follow one another as before, and it is fast only for the
-/// last of them.
+/// Resize and Upsample: results stay the same if the order of the resized axes does, and it is only fast for the last
+/// ones.
 pub(super) fn resize(place: &Place<'_>) -> Option<TransposedNode> {
     let (from, to) = (place.fact(0)?.dims()?, place.output(0)?.dims()?);
     let rank = place.perm.rank();
@@ -112,7 +112,7 @@ pub(super) fn resize(place: &Place<'_>) -> Option<TransposedNode> {
     }
 }
 
-/// Shape: that of what is stored, and of it what was wanted.
+/// Shape: the requested entries of the stored shape.
 pub(super) fn shape(place: &Place<'_>) -> Option<TransposedNode> {
     let Side::Input(_) = place.side else { return None };
     let ints = place.perm.ints();

@@ -1,4 +1,4 @@
-//! Transposes, moved to where they cancel.
+//! Moves Transposes to where they cancel.
 
 mod axes;
 mod broadcast;
@@ -13,7 +13,7 @@ mod reshape;
 mod rewrite;
 mod versions;
 
-// One a line.
+// One per line.
 passes! {
     nhwc_transformer,
     transpose_optimizer,

@@ -1,13 +1,13 @@
-//! NhwcTransformer: convolutions and pools of bytes get images whose channels are last.
+//! NhwcTransformer: converts convolutions and pools of bytes to NHWC.
 //!
 //! ```text
 //! QLinearConv(x, …) → Transpose[NCHW](QLinearConv[channels_last](Transpose[NHWC](x), …))
 //! MaxPool(x)        → Transpose[NCHW](NhwcMaxPool(Transpose[NHWC](x)))
 //! ```
 //!
-//! Whole regions are laid out anew at once, and only where what convolutions gain is more than what
-//! the Transposes at the borders cost (see `region`): there are none within. Depthwise convolutions go
-//! along; those of other groups stay, as do those whose weights are not constant.
+//! Whole regions are converted at once, and only where convolutions gain more than the Transposes at the borders cost
+//! (see `region`): there are none within. Depthwise convolutions are converted with them; those of other groups stay,
+//! as do those whose weights are not constant.
 //!
 //! Source: ONNX Runtime 1.31, NhwcTransformer, which wraps every such node and leaves the rest to its
 //! TransposeOptimizer.
@@ -43,13 +43,14 @@ impl Rewrite for NhwcTransformer {
             return Ok(None);
         };
         let (graph, node, perm) = (site.graph, site.node(), channels_last(rank));
-        let place = Place { graph, node, side: Side::Output(0), perm: &perm, may_lay_out: true };
+        let place = Place { graph, node, side: Side::Output(0), perm: &perm, may_use_nhwc: true };
         if form(&place).is_none() {
             return Ok(None);
         }
         let region = Region::around(graph, (output, perm), true);
-        let transposed =
-            region.cheapest().ok_or(Refusal("Transposes around it would cost more"))?;
+        let transposed = region
+            .cheapest()
+            .ok_or(Refusal("the Transposes around it would cost more than it gains"))?;
         Ok(Some(rewrite(&region, &transposed, versions::transpose(site.options.opset))?))
     }
 }

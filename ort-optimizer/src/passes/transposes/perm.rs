@@ -3,7 +3,7 @@
 use ort_graph::{Attr, Attrs, Node};
 use smallvec::SmallVec;
 
-/// An order of axes: axis `i` of the result is axis `self[i]` of what it is made from.
+/// An order of axes: axis `i` of the result is axis `self[i]` of the source.
 ///
 /// Where a value `v` is stored as `v'` with `v = Transpose(v', perm)`, axis `a` of `v` is axis
 /// `self.axis(a)` of `v'`; that is how `perm` describes the layout of a value.
@@ -53,18 +53,18 @@ impl Perm {
         self.0.iter().map(|&axis| entries[axis].clone()).collect()
     }
 
-    /// Whether axes, given in rising order, still follow one another.
+    /// Whether axes, given in ascending order, keep their order.
     pub(super) fn keeps_order(&self, axes: impl IntoIterator<Item = usize>) -> bool {
         axes.into_iter().map(|axis| self.0[axis]).is_sorted()
     }
 
-    /// Whether all axes of more than one element, as `is_one` of the source's tells them, still
-    /// follow one another: the data need not move.
+    /// Whether all axes of more than one element (`is_one` of the source's axes) keep their order, so that no data
+    /// moves.
     pub(super) fn moves_nothing(&self, is_one: impl Fn(usize) -> bool) -> bool {
         self.0.iter().filter(|&&axis| !is_one(axis)).is_sorted()
     }
 
-    /// The order of what remains when these axes of the result are gone, from both sides.
+    /// The order without these axes of the result, on both sides.
     pub(super) fn without(&self, gone: &[usize]) -> Self {
         let gone_before: SmallVec<[usize; 6]> = gone.iter().map(|&axis| self.0[axis]).collect();
         let rest = self.0.iter().enumerate().filter(|(axis, _)| !gone.contains(axis));
@@ -73,8 +73,7 @@ impl Perm {
         Self(renumbered.collect())
     }
 
-    /// The order with these axes, in rising order, added to the result; they stand at the same
-    /// places on both sides.
+    /// The order with these axes, in ascending order, added at the same positions on both sides.
     pub(super) fn with(&self, added: &[usize]) -> Self {
         let rank = self.rank() + added.len();
         let mut places = (0..rank).filter(|axis| !added.contains(axis));
@@ -87,12 +86,12 @@ impl Perm {
         Self((0..rank).map(axis).collect())
     }
 
-    /// The order for a value with more axes in front, which stay there.
+    /// The order for a value with more leading axes, which do not move.
     pub(super) fn widened(&self, rank: usize) -> Self {
         self.with(&(0..rank.saturating_sub(self.rank())).collect::<Vec<_>>())
     }
 
-    /// The order of the last axes alone, if none of the others comes among them.
+    /// The order of the last axes alone, if they stay last.
     pub(super) fn narrowed(&self, rank: usize) -> Option<Self> {
         let front: Vec<usize> = (0..self.rank().checked_sub(rank)?).collect();
         let is_fixed = front.iter().all(|&axis| self.0[axis] < front.len());

@@ -1,9 +1,9 @@
-//! Values around one that is wanted in another order of axes, and what could be transposed with it.
+//! The values around one to be stored in another order of axes, and the nodes that could be transposed with it.
 //!
-//! A region holds values with the order in which each could be stored instead, and the nodes
-//! between them that could then be transposed. Each node is transposed or not; a value is needed transposed,
-//! as it was, or both, and where its producer makes the other form a Transpose stands between. The
-//! cheapest choice is a minimum cut: transposed nodes are on the first side of it.
+//! A region contains values with the order in which each could be stored instead, and the nodes
+//! between them that could then be transposed. Each node is transposed or not; a value is needed transposed, as it
+//! was, or both, and a Transpose is inserted where its producer computes the other form. The cheapest choice is a
+//! minimum cut: transposed nodes are on the first side of it.
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
@@ -16,43 +16,43 @@ use super::handlers;
 use super::perm::Perm;
 use crate::cut::{NEVER, Network, Vertex};
 
-/// Regions grow no further than to so many nodes: the work for a Transpose is limited.
+/// The most nodes of a region, which limits the work for a Transpose.
 const MOST_NODES: usize = 128;
-/// Nor do values belong to them that are read more often.
+/// Values with more readers do not belong to regions.
 const MOST_READERS: usize = 128;
 
 /// Values that could be stored in another order.
 #[derive(Debug)]
 pub(super) struct Region<'g> {
     pub(super) graph: &'g Graph,
-    may_lay_out: bool,
+    may_use_nhwc: bool,
     /// In the order in which they were found.
     values: Vec<ValueId>,
     perms: HashMap<ValueId, Perm>,
-    /// What the nodes that were looked at would become, if they can be transposed.
+    /// The transposed forms of the visited nodes, if they have one.
     forms: HashMap<NodeId, Option<TransposedNode>>,
     n_forms: usize,
 }
 
-/// Who gives a value.
+/// The source of a value.
 #[derive(Debug)]
 pub(super) enum Source {
     /// A node of the region.
     Node(NodeId),
     /// A Transpose of another value, in this order.
     Transpose(ValueId, Perm),
-    /// It is constant: a Transpose of it is computed ahead of all runs.
+    /// A constant: a Transpose of it is folded.
     Constant,
-    /// Something that the region ends at.
+    /// A value at the border of the region.
     Given,
 }
 
-/// Who reads a value.
+/// A reader of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reader {
-    /// A node of the region, or a Transpose: either form will do.
+    /// A node of the region, or a Transpose, which can read either form.
     Free(NodeId),
-    /// Somebody who wants it as it was.
+    /// A reader that needs the original form.
     Fixed,
 }
 
@@ -61,13 +61,13 @@ impl<'g> Region<'g> {
     pub(super) fn around(
         graph: &'g Graph,
         (seed, perm): (ValueId, Perm),
-        may_lay_out: bool,
+        may_use_nhwc: bool,
     ) -> Self {
         let is_seed = graph.consumers(seed).len() <= MOST_READERS;
         let values = is_seed.then_some(seed).into_iter().collect();
         let perms = HashMap::from([(seed, perm)]);
         let forms = HashMap::new();
-        let mut region = Self { graph, may_lay_out, values, perms, forms, n_forms: 0 };
+        let mut region = Self { graph, may_use_nhwc, values, perms, forms, n_forms: 0 };
         let mut at = 0;
         while let Some(&value) = region.values.get(at) {
             region.visit_neighbours(value);
@@ -88,15 +88,15 @@ impl<'g> Region<'g> {
         }
     }
 
-    /// Takes a node in if it can be transposed, and its operands and results with it.
+    /// Adds a node if it can be transposed, with its operands and results.
     fn join(&mut self, id: NodeId, side: Side, value: ValueId) {
         let is_full = self.n_forms == MOST_NODES;
         if is_full || self.forms.contains_key(&id) || is_transpose(self.graph, id) {
             return;
         }
         let node = self.graph.node(id);
-        let (graph, may_lay_out) = (self.graph, self.may_lay_out);
-        let place = Place { graph, node, side, perm: &self.perms[&value], may_lay_out };
+        let (graph, may_use_nhwc) = (self.graph, self.may_use_nhwc);
+        let place = Place { graph, node, side, perm: &self.perms[&value], may_use_nhwc };
         let form = handlers::form(&place).filter(|form| self.agrees(id, form, side));
         if let Some(form) = &form {
             self.n_forms += 1;
@@ -110,7 +110,7 @@ impl<'g> Region<'g> {
         self.forms.insert(id, form);
     }
 
-    /// Whether a form reads what it came from transposed, and all that is known in the order that is.
+    /// Whether a form reads the value it was reached from transposed, and agrees with the known orders.
     fn agrees(&self, id: NodeId, form: &TransposedNode, side: Side) -> bool {
         let is_reached = match side {
             Side::Input(slot) => matches!(form.inputs.get(slot), Some(Operand::Transposed(_))),
@@ -123,12 +123,12 @@ impl<'g> Region<'g> {
             })
     }
 
-    /// What a node becomes if it is transposed.
+    /// The transposed form of a node.
     pub(super) fn form(&self, node: NodeId) -> Option<&TransposedNode> {
         self.forms.get(&node)?.as_ref()
     }
 
-    /// The order in which a value could be stored, if it is of the region.
+    /// The order in which a value could be stored, if it is in the region.
     pub(super) fn perm(&self, value: ValueId) -> Option<&Perm> {
         self.perms.get(&value)
     }
@@ -145,7 +145,7 @@ impl<'g> Region<'g> {
         }
     }
 
-    /// Who reads a value, each perhaps more than once.
+    /// The readers of a value, possibly with repetitions.
     pub(super) fn readers(&self, value: ValueId) -> Vec<Reader> {
         let is_output = self.graph.outputs().contains(&value);
         let mut readers: Vec<Reader> = is_output.then_some(Reader::Fixed).into_iter().collect();
@@ -175,8 +175,7 @@ impl<'g> Region<'g> {
         &self.values
     }
 
-    /// The nodes to transpose, Transposes that are to read what is transposed among them; none if all is
-    /// cheapest as it is.
+    /// The nodes to transpose, including Transposes that will read transposed values; `None` if no change is cheaper.
     pub(super) fn cheapest(&self) -> Option<HashSet<NodeId>> {
         let mut network = Network::new();
         let (mut vertices, mut now) = (HashMap::new(), 0);
@@ -189,8 +188,7 @@ impl<'g> Region<'g> {
         (cut.cost < now).then_some(transposed)
     }
 
-    /// Adds what it costs to give each reader of a value the form it wants; returns what that costs
-    /// now.
+    /// Adds the cost of giving each reader of a value its form; returns the current cost.
     fn add_value(
         &self,
         value: ValueId,
@@ -200,8 +198,8 @@ impl<'g> Region<'g> {
         let (fact, perm) = (self.graph.fact(value), &self.perms[&value]);
         let moved = cost::of_transpose(fact, &perm.inverse());
         let [plain, transposed] = [network.vertex(), network.vertex()];
-        // A far reader takes the value as it was and draws `plain` to it; a near one takes it
-        // transposed and draws `transposed`. Either costs something if the source is on the other side.
+        // A reader on the second side needs the original form, and one on the first side the transposed form. Either
+        // costs a Transpose if the source is on the other side.
         let mut now = 0;
         match self.source(value) {
             Source::Node(node) => {
@@ -235,8 +233,7 @@ impl<'g> Region<'g> {
         now
     }
 
-    /// The vertex of a node, with what its form costs by itself; the cost of the present one is
-    /// added to `now`.
+    /// The vertex of a node, with the cost of its form alone; the cost of the current one is added to `now`.
     fn vertex(
         &self,
         id: NodeId,
@@ -266,7 +263,7 @@ impl<'g> Region<'g> {
         vertex
     }
 
-    /// What a transposed node costs more than it did.
+    /// The additional cost of a transposed node.
     fn extra(&self, id: NodeId, form: &TransposedNode) -> u64 {
         let node = self.graph.node(id);
         let operands = form.inputs.iter().zip(&node.inputs);
@@ -278,7 +275,7 @@ impl<'g> Region<'g> {
         spread.sum::<u64>() + cost::of_bytes(form.penalty) + picks
     }
 
-    /// What it costs to bring an operand of fewer axes to all axes, in this order.
+    /// The cost of expanding an operand of fewer axes to all axes, in this order.
     fn spread(&self, value: ValueId, perm: &Perm) -> u64 {
         let fact = self.graph.fact(value);
         let (Some(rank), None) = (fact.rank(), self.graph.constant(value)) else { return 0 };
@@ -308,11 +305,11 @@ pub(super) fn is_transpose(graph: &Graph, id: NodeId) -> bool {
     node.op_type == "Transpose" && node.domain.is_empty()
 }
 
-/// What a Transpose reads, its order, and what it makes.
+/// The operand of a Transpose, its order, and its result.
 pub(super) fn transpose(graph: &Graph, id: NodeId) -> Option<(ValueId, Perm, ValueId)> {
     is_transpose(graph, id).then_some(())?;
     let node = graph.node(id);
-    // A file may give it more operands, which mean nothing.
+    // A file may give it more operands, which are ignored.
     let &[from] = node.inputs.as_slice() else { return None };
     let to = *node.outputs.first()?;
     let rank = graph.fact(from?).rank().or_else(|| graph.fact(to?).rank());

@@ -1,4 +1,4 @@
-//! Reshape, where axes that it joins stay together, and those that it splits may go anywhere.
+//! Reshape, if the axes that it merges stay together; those that it splits may move anywhere.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::form::{Operand, Place, Side, TransposedNode, numbers};
 use super::perm::Perm;
 use super::versions;
 
-/// Axes before and after of which the same elements consist.
+/// Axes before and after the Reshape that cover the same elements.
 type Group = [Range<usize>; 2];
 
 /// Reshape, and Flatten, which becomes one.
@@ -35,8 +35,8 @@ pub(super) fn reshape(place: &Place<'_>) -> Option<TransposedNode> {
     Some(form.reads(1, Operand::Constant(numbers(DType::I64, &shape)?)))
 }
 
-/// The shape to ask for so that `from` becomes `to`: one dimension may be inferred, others that are
-/// not known must be where they were. None of them may be 0.
+/// The shape operand that turns `from` into `to`: one dimension may be inferred, other unknown ones must keep their
+/// position. None of them may be 0.
 pub(super) fn target(from: &[Dim], to: &[Dim], may_copy: bool) -> Option<Vec<i64>> {
     let mut is_inferred = false;
     let entry = |(axis, dim): (usize, &Dim)| match dim.known() {
@@ -48,7 +48,7 @@ pub(super) fn target(from: &[Dim], to: &[Dim], may_copy: bool) -> Option<Vec<i64
     to.iter().enumerate().map(entry).collect()
 }
 
-/// The smallest groups; every one has axes on both sides.
+/// The smallest groups, each with axes on both sides.
 fn groups(from: &[Dim], to: &[Dim]) -> Option<Vec<Group>> {
     let (mut groups, mut ends) = (Vec::new(), [0, 0]);
     while ends[0] < from.len() && ends[1] < to.len() {
@@ -74,14 +74,14 @@ fn groups(from: &[Dim], to: &[Dim]) -> Option<Vec<Group>> {
     Some(groups)
 }
 
-/// The order on the other side: the groups follow one another as they do in `perm`. The axes of each
-/// must stand together as they did; those of one element do not matter.
+/// The order on the other side: the groups are in the order of `perm`. The axes of each must stay together in order;
+/// those of one element do not matter.
 fn across(
     (perm, dims): (&Perm, &[Dim]),
     groups: &[Group],
     [near, far]: [usize; 2],
 ) -> Option<Perm> {
-    // For each group the places of its axes, as far as there is anything along them.
+    // For each group the positions of its axes of more than one element.
     let places = groups.iter().map(|group| {
         let several = group[near].clone().filter(|&axis| dims[axis] != Dim::Known(1));
         let places: Vec<usize> = several.map(|axis| perm.axis(axis)).collect();

@@ -12,7 +12,7 @@ use super::perm::Perm;
 use super::region::{Reader, Region, Source, transpose};
 use super::versions;
 
-/// Transposes these nodes, and puts Transposes, which are of this version, where both forms meet.
+/// Transposes these nodes, and inserts Transposes of this version where both forms meet.
 pub(super) fn rewrite(
     region: &Region<'_>,
     transposed: &HashSet<NodeId>,
@@ -38,19 +38,19 @@ pub(super) fn rewrite(
 
 struct Rewriter<'a, 'g> {
     region: &'a Region<'g>,
-    /// The nodes to transpose that are not yet.
+    /// The nodes to transpose.
     transposed: &'a HashSet<NodeId>,
     /// The version of new Transposes.
     version: i32,
     patch: Patch,
-    /// The transposed form of each value that has one by now.
+    /// The transposed form of each value that has one.
     forms: HashMap<ValueId, ValueId>,
-    /// Those that have the name of an output.
+    /// The forms with the name of an output.
     named: HashSet<ValueId>,
 }
 
 impl Rewriter<'_, '_> {
-    /// Transposes a node, if it is to be and is not yet, after those whose results it reads.
+    /// Transposes a node if it is still to be, after those whose results it reads.
     fn node(&mut self, id: NodeId) -> Result<(), PatchError> {
         let node = self.region.graph.node(id);
         let Some(form) = self.region.form(id).filter(|_| self.transposed.contains(&id)) else {
@@ -96,7 +96,7 @@ impl Rewriter<'_, '_> {
         Ok(())
     }
 
-    /// Lets those who want the result of a transposed node as it was have it.
+    /// Provides the result of a transposed node in its original form where that is read.
     fn result(
         &mut self,
         form: &TransposedNode,
@@ -120,7 +120,7 @@ impl Rewriter<'_, '_> {
         Ok(())
     }
 
-    /// Lets a Transpose read what is transposed.
+    /// Makes a Transpose read the transposed form.
     fn transpose_of(&mut self, id: NodeId, value: ValueId) -> Result<(), PatchError> {
         let Some((from, perm, result)) = transpose(self.region.graph, id) else { return Ok(()) };
         let is_done = self.forms.contains_key(&result);
@@ -231,8 +231,8 @@ impl Rewriter<'_, '_> {
         self.region.graph.outputs().contains(&result)
     }
 
-    /// Whether the form of a value can have the name of an output: it is new, or the name matters to
-    /// nobody, and it has not been given one.
+    /// Whether the form of a value can take the name of an output: it is new or its name is not needed, and it has
+    /// none yet.
     fn can_be_named(&mut self, value: ValueId, form: ValueId) -> bool {
         let graph = self.region.graph;
         let is_free = match self.region.source(value) {

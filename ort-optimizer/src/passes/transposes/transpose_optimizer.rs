@@ -1,18 +1,17 @@
-//! TransposeOptimizer: Transposes go to where they cancel, or where the least is moved.
+//! TransposeOptimizer: moves Transposes to where they cancel, or where they move the fewest bytes.
 //!
 //! ```text
 //! Transpose[id](x)                                  → x
 //! Transpose[q](Transpose[p](x))                     → Transpose[p∘q](x)
-//! Transpose[p](x) where only axes of 1 change place → Reshape(x)
+//! Transpose[p](x) where only axes of 1 move        → Reshape(x)
 //! f(Transpose[p](x), …)                             → Transpose[p'](f'(x, …))   and back
 //! ```
 //!
-//! `f` may be any operator that works in another order of axes as well (see `handlers`). A Transpose
-//! looks at all such operators around what it makes, and around what it reads, at once: of all ways
-//! to transpose some of them the one is taken that moves the fewest bytes, and has the fewest Transposes
-//! of those (see `region`). Each rewrite makes that sum smaller, so they end. A Transpose of a
-//! constant costs nothing, as it is folded, nor does one that a product takes over; operators that
-//! would become slower in the other order count as much as moving their operand.
+//! `f` may be any operator that works in another order of axes as well (see `handlers`). For each Transpose, all such
+//! operators around its result, and around its operand, are considered at once: of all ways to transpose some of
+//! them, the one that moves the fewest bytes, with the fewest Transposes, is chosen (see `region`). Each rewrite
+//! reduces that sum, so they terminate. A Transpose of a constant costs nothing, as it is folded, nor does one that a
+//! product fuses; operators that become slower in the other order count as much as moving their operand.
 //!
 //! Source: ONNX Runtime 1.31, TransposeOptimizer, which pushes one Transpose past one node at a time,
 //! only towards the outputs, and counts axes times Transposes instead of bytes.
@@ -60,12 +59,12 @@ impl Rewrite for TransposeOptimizer {
         }
         match reshaped(site, (from, to), &perm)? {
             Some(patch) => Ok(Some(patch)),
-            None => Err(Refusal("nowhere else would it move less")),
+            None => Err(Refusal("it would not move fewer bytes elsewhere")),
         }
     }
 }
 
-/// A Reshape, if only axes of one element change their places: it moves nothing.
+/// A Reshape, if only axes of one element move: it moves no data.
 fn reshaped(
     site: &Site<'_>,
     (from, to): (ValueId, ValueId),

@@ -1,23 +1,23 @@
-//! The versions that new nodes have beside those that are there.
+//! The versions of new nodes next to existing ones.
 
-/// Versions of Transpose, Reshape, Unsqueeze and Identity that go together, newest first.
+/// Versions of Transpose, Reshape, Unsqueeze and Identity that correspond, newest first.
 const TOGETHER: [i32; 6] = [25, 24, 23, 21, 13, 1];
 
 /// A Transpose in a model of this operator set.
 pub(super) fn transpose(opset: Option<i64>) -> i32 {
-    let is_there = |version: &i32| opset.is_none_or(|opset| i64::from(*version) <= opset);
+    let exists = |version: &i32| opset.is_none_or(|opset| i64::from(*version) <= opset);
     let known = TOGETHER.into_iter().skip(if opset.is_none() { 4 } else { 0 });
-    known.into_iter().find(is_there).unwrap_or(1)
+    known.into_iter().find(exists).unwrap_or(1)
 }
 
-/// A Reshape beside a Transpose or Flatten of a version.
-pub(super) fn reshape(beside: i32) -> i32 {
-    if beside < 13 { 5 } else { beside }
+/// The version of a Reshape next to a Transpose or Flatten of this version.
+pub(super) fn reshape(other: i32) -> i32 {
+    if other < 13 { 5 } else { other }
 }
 
-/// A Gather beside a Transpose of a version.
-pub(super) fn gather(beside: i32) -> i32 {
-    if beside < 13 { 1 } else { 13 }
+/// The version of a Gather next to a Transpose of this version.
+pub(super) fn gather(other: i32) -> i32 {
+    if other < 13 { 1 } else { 13 }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, Room, TensorView, collected};
 
 use crate::attend::heads::swap_heads;
-use crate::attend::key_mask::{Hiding, Seen, expect_seen};
+use crate::attend::key_mask::{Masking, ScoreBiases, expect_masks};
 use crate::attend::past::Past;
 use crate::attend::rotation::Rotation;
 use crate::attend::{Scoring, Sizes, attend};
@@ -38,7 +38,7 @@ pub const DEFS: &[OpDef] = &[
     },
 ];
 
-/// What the projection is made of.
+/// The operands of the projection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
     /// Floats, and a bias that may be absent.
@@ -53,36 +53,36 @@ pub enum Weights {
 /// Inputs: `x: [B, S, I]`, `W: [I, D + D + E]`, `b: [D + D + E]` or none, a mask of keys (int32: a
 /// flag for each key, `[B, T]`, `[B, S, T]` or `[B, 1, M, M]`, or the ends, or ends and starts, of
 /// the keys of each batch), the past `[2, B, heads, P, D / heads]`, what is added to the scores
-/// (`[B or 1, heads or 1, S, T]`), and, if past and present share a buffer, how much of the past
-/// counts. QAttention has scales of `x` and `W` after `b`, the mask, the zero points of both, the
-/// past. Outputs: `y: [B, S, E]`, and the past with what is new.
+/// (`[B or 1, heads or 1, S, T]`), and, if past and present share a buffer, how much of the past is valid. QAttention
+/// has scales of `x` and `W` after `b`, the mask, the zero points of both, the past. Outputs: `y: [B, S, E]`, and the
+/// past with the new keys and values.
 ///
-/// Source: com.microsoft, Attention-1 and QAttention-1 (ONNX Runtime 1.31, which crashes without a
-/// bias, and has no rotary positions, no shared buffer and no mask of rank 4 on CPUs: there its
-/// documentation holds, and for the positions its CUDA kernels).
+/// Source: com.microsoft, Attention-1 and QAttention-1 (ONNX Runtime 1.31, which crashes without a bias, and has no
+/// rotary positions, no shared buffer and no mask of rank 4 on CPUs: for these we follow its documentation, and its
+/// CUDA kernels for the positions).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {
-    /// What the projection is made of.
+    /// The operands of the projection.
     pub weights: Weights,
     /// How many heads there are.
     pub num_heads: usize,
-    /// The widths of q, k and v, if they are not all the same.
+    /// The widths of q, k and v, if they differ.
     pub qkv_hidden_sizes: Option<[usize; 3]>,
-    /// What scores are multiplied with; `1/√(D / heads)` if it is not given or 0.
+    /// The factor of the scores; `1/√(D / heads)` if it is absent or 0.
     pub scale: Option<f32>,
-    /// What is added to the score of a key that is masked.
+    /// What is added to the score of a masked key.
     pub mask_filter_value: f32,
     /// Whether a query sees no later key.
     pub unidirectional: bool,
     /// How many features of a head of q and k are rotated with their position, as in GPT-NeoX; 0 is all.
     pub rotary_dim: Option<usize>,
-    /// Whether the present is the past's buffer, with what is new after what counts of the past.
+    /// Whether the present is the past's buffer, with new rows after the valid ones.
     pub shares_buffer: bool,
 }
 
-/// Where the operands after the projection's stand.
+/// The positions of the operands after the projection's.
 struct Operands {
-    hiding: Hiding,
+    masking: Masking,
     past: usize,
     past_len: usize,
 }
@@ -131,7 +131,7 @@ impl Attention {
             Weights::Quantized => (5, usize::MAX, 8, usize::MAX),
         };
         let (filter, is_causal) = (self.mask_filter_value, self.unidirectional);
-        Operands { hiding: Hiding { mask, biases, filter, is_causal }, past, past_len }
+        Operands { masking: Masking { mask, biases, filter, is_causal }, past, past_len }
     }
 
     /// The widths of q, k and v, where that of all of them is `width`.
@@ -209,7 +209,7 @@ impl Attention {
         Past::read([half(k)?, half(v)?], capacity, self.shares_buffer.then_some(used))
     }
 
-    /// q, k and v of what is new, by head.
+    /// New q, k and v, by head.
     fn heads(
         &self,
         inputs: Inputs<'_>,
@@ -234,7 +234,7 @@ impl Attention {
             let rotation = Rotation::of_frequencies(sizes.kv_len, dim / 2)?;
             let rows = collected((0..sizes.batch).flat_map(|_| past..sizes.kv_len))?;
             for x in [&mut q, &mut k] {
-                rotation.turn_heads(x, [self.num_heads, sizes.q_len, sizes.size], &rows);
+                rotation.rotate_heads(x, [self.num_heads, sizes.q_len, sizes.size], &rows);
             }
         }
         Ok([q, k, part(2 * d, e)?])
@@ -261,7 +261,7 @@ impl Operator for Attention {
         };
         inputs.expect_dtype(operands.past, dtype)?;
         inputs.expect_dtype(operands.past_len, DType::I32)?;
-        expect_seen(inputs, operands.hiding, dtype)?;
+        expect_masks(inputs, operands.masking, dtype)?;
         expect_dims(inputs, 0, &[const { Dim::Unknown }; 3])?;
         expect_dims(inputs, 1, &[const { Dim::Unknown }; 2])?;
         expect_dims(inputs, operands.past, &[const { Dim::Unknown }; 5])?;
@@ -289,13 +289,13 @@ impl Operator for Attention {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let (sizes, [used, capacity]) = self.sizes(inputs)?;
         let Sizes { batch, q_len, kv_len, size, v_size, .. } = sizes;
-        let seen = Seen::new(self.operands().hiding, inputs, sizes, used)?;
+        let score_biases = ScoreBiases::new(self.operands().masking, inputs, sizes, used)?;
         let n_heads = batch.checked_mul(self.num_heads).ok_or(OpError::TooLarge)?;
         let [q, k, v] = self.heads(inputs, sizes, used)?;
         let past = self.past(inputs, [used, capacity])?;
         let [k, v] = past.join([k, v], n_heads, [size, v_size])?;
         let scoring = Scoring::scaled(self.scale, size);
-        let bias = |query, row: &mut [f64]| seen.bias(query, row);
+        let bias = |query, row: &mut [f64]| score_biases.bias(query, row);
         let y = attend(sizes, [&q, &k, &v], scoring, bias, |_, _, _| {})?;
         let y = swap_heads(&y, [batch, self.num_heads, q_len, v_size])?;
         let dtype = match self.weights {
@@ -307,7 +307,9 @@ impl Operator for Attention {
             return Ok(());
         }
         if size != v_size {
-            return Err(OpError::Unsupported { what: "a present of keys and values that differ" });
+            return Err(OpError::Unsupported {
+                what: "a present of keys and values of different widths",
+            });
         }
         let present = past.present([k, v], n_heads)?.concat();
         let len = if self.shares_buffer { capacity } else { kv_len };

@@ -14,7 +14,7 @@ fn floats(values: &[ort_tensor::Value], i: usize) -> Vec<f32> {
     values[i].as_tensor().unwrap().as_slice().unwrap().to_vec()
 }
 
-/// Queries and keys are zeros, so that a query takes the mean of the values that it sees.
+/// Queries and keys are zeros, so that a query returns the mean of the values that it sees.
 fn inputs(values: &[f32], rest: &[Option<Tensor>]) -> Vec<Option<Tensor>> {
     let own =
         [Some(tensor(&[1, values.len(), 1], values)), Some(tensor(&[1, 3], &[0_f32, 0.0, 1.0]))];
@@ -60,9 +60,9 @@ fn the_past_comes_first_and_is_kept() {
 }
 
 #[test]
-fn heads_turn_with_their_position() {
+fn heads_are_rotated_by_their_position() {
     // One head of two features, which position 1 rotates by one radian: the second query, which is the
-    // first one rotated, fits both keys the same way as the first query would without positions.
+    // first one rotated, matches both keys like the first query without positions.
     let x = tensor(&[1, 2, 1], &[1_f32, 1.0]);
     let w = tensor(&[1, 6], &[1_f32, 0.0, 1.0, 0.0, 0.0, 1.0]);
     let case = case("Attention", 2).attr("do_rotary", Attr::Int(1));
@@ -72,7 +72,7 @@ fn heads_turn_with_their_position() {
 }
 
 #[test]
-fn codes_are_scaled_and_centered() {
+fn quantized_values_are_scaled_and_centered() {
     let inputs = [
         Some(tensor(&[1, 2, 1], &[12_u8, 14])),
         Some(tensor(&[1, 3], &[5_i8, 5, 7])),

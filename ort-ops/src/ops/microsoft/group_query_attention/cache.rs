@@ -1,20 +1,20 @@
-//! How keys and values are kept from step to step: as they are, or as quantized values.
+//! How keys and values are kept from step to step: as numbers, or quantized.
 
 use ort_graph::{NodeSpec, OpError};
 use ort_tensor::{DType, F8E4M3Fn, Inputs, Number, Output, TensorView, collected, filled};
 
 use super::steps::Step;
 use crate::floats;
-use crate::quantized::{self, Code};
+use crate::quantized::{self, QuantizedElement};
 
-/// What a kept number is.
+/// How a number is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// The number itself.
     Plain,
-    /// A code of 8 bits, times a scale.
+    /// A quantized value of 8 bits, times a scale.
     Code8,
-    /// A code from −8 to 7, times a scale; each byte holds two, plus 8, the first one low.
+    /// A quantized value from −8 to 7, times a scale; each byte holds two, plus 8, the first one low.
     Code4,
 }
 
@@ -32,7 +32,7 @@ impl Kept {
         }
     }
 
-    /// Whether a tensor of this type can hold it.
+    /// Whether a tensor of this type can contain it.
     pub(super) fn is_kept_in(self, dtype: DType) -> bool {
         match self {
             Self::Plain => dtype.is_float(),
@@ -41,7 +41,7 @@ impl Kept {
         }
     }
 
-    /// How many elements hold `n` numbers.
+    /// How many elements `n` numbers take.
     pub(super) const fn n_held(self, n: usize) -> usize {
         if matches!(self, Self::Code4) { n.div_ceil(2) } else { n }
     }
@@ -52,7 +52,7 @@ impl Kept {
 pub(super) struct Cache {
     kept: Kept,
     dtype: DType,
-    /// What quantized values are multiplied with, over and over for heads and features.
+    /// The scales of quantized values, repeated for heads and features.
     scales: Vec<f64>,
     /// `[B, K, capacity, H]`.
     past: Vec<f64>,
@@ -60,7 +60,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// `shape` is `[B, K, capacity, H]` of the past; `dtype` is of what is kept if there is none.
+    /// `shape` is `[B, K, capacity, H]` of the past; `dtype` is the cache's type if there is no past.
     pub(super) fn read(
         kept: Kept,
         inputs: Inputs<'_>,
@@ -73,7 +73,7 @@ impl Cache {
         if !kept.is_kept_in(dtype) {
             return Err(OpError::Unsupported { what: "a cache of this type" });
         }
-        let past = view.map_or(Ok(Vec::new()), |view| kept.codes(past, view, shape))?;
+        let past = view.map_or(Ok(Vec::new()), |view| kept.quantized_values(past, view, shape))?;
         let scales = match kept {
             Kept::Plain => vec![1.0],
             _ => floats::read_period(inputs.tensor(scale)?, &[1, shape[1], 1, shape[3]])?,
@@ -97,16 +97,16 @@ impl Cache {
             own[..old].copy_from_slice(&past[..old]);
             let own = &mut own[old..old + len * size];
             for ((j, own), &x) in own.iter_mut().enumerate().zip(&new[i * len * size..]) {
-                *own = self.code(x, self.scale(i % heads, j % size));
+                *own = self.quantize(x, self.scale(i % heads, j % size));
             }
         }
         Ok(all)
     }
 
-    /// The numbers that quantized values `[B, K, rows, H]` stand for.
-    pub(super) fn decoded(&self, codes: &[f64], rows: usize) -> Result<Vec<f64>, OpError> {
+    /// The dequantized values of `[B, K, rows, H]`.
+    pub(super) fn decoded(&self, quantized: &[f64], rows: usize) -> Result<Vec<f64>, OpError> {
         let [_, heads, _, size] = self.shape;
-        let mut values = collected(codes.iter().copied())?;
+        let mut values = collected(quantized.iter().copied())?;
         for (i, own) in values.chunks_exact_mut((rows * size).max(1)).enumerate() {
             for (j, x) in own.iter_mut().enumerate() {
                 *x *= self.scale(i % heads, j % size);
@@ -116,10 +116,10 @@ impl Cache {
     }
 
     /// The quantized values that are kept of `[B, K, rows, H]`: `len` rows of each head, from the first that its
-    /// batch keeps on, and behind them zeros or, if that `is_buffer`, what the past holds there.
-    pub(super) fn kept_codes(
+    /// batch keeps on, followed by zeros or, if `is_buffer`, by the past's contents.
+    pub(super) fn kept_quantized(
         &self,
-        codes: &[f64],
+        quantized: &[f64],
         steps: &[Step],
         [rows, len]: [usize; 2],
         is_buffer: bool,
@@ -130,7 +130,7 @@ impl Cache {
         if is_buffer && self.past.len() == n {
             kept.copy_from_slice(&self.past);
         }
-        let froms = codes.chunks_exact((rows * size).max(1));
+        let froms = quantized.chunks_exact((rows * size).max(1));
         for (i, (to, from)) in kept.chunks_exact_mut((len * size).max(1)).zip(froms).enumerate() {
             let step = steps[i / heads];
             let from = &from[step.dropped * size..step.rows() * size];
@@ -153,8 +153,8 @@ impl Cache {
         match self.kept {
             Kept::Plain => floats::write(std::slice::from_mut(output), 0, self.dtype, &shape, kept),
             Kept::Code8 => {
-                let codes = collected(kept.iter().map(|&code| (f32::from_f64(code), 0.0)))?;
-                quantized::store(output, self.dtype, &shape, &codes)
+                let quantized = collected(kept.iter().map(|&q| (f32::from_f64(q), 0.0)))?;
+                quantized::store(output, self.dtype, &shape, &quantized)
             }
             Kept::Code4 => {
                 let packed = self.kept.n_held(size);
@@ -164,7 +164,7 @@ impl Cache {
                     let step = steps[i / heads];
                     let kept = &kept[i * len * size..][..(step.rows() - step.dropped) * size];
                     let rows = y.chunks_exact_mut(packed).zip(kept.chunks_exact(size));
-                    rows.for_each(|(y, codes)| pack(y, codes));
+                    rows.for_each(|(y, quantized)| pack(y, quantized));
                 }
                 Ok(())
             }
@@ -175,7 +175,7 @@ impl Cache {
         self.scales[(head * self.shape[3] + feature) % self.scales.len()]
     }
 
-    fn code(&self, x: f64, scale: f64) -> f64 {
+    fn quantize(&self, x: f64, scale: f64) -> f64 {
         let (low, high) = match self.kept {
             Kept::Plain => return x,
             Kept::Code8 if self.dtype == DType::F8E4M3Fn => {
@@ -184,24 +184,24 @@ impl Cache {
             Kept::Code8 => (-128.0, 127.0),
             Kept::Code4 => (-8.0, 7.0),
         };
-        // In float32, as QuantizeLinear: a quotient that is halfway there is a tie.
+        // In float32, as QuantizeLinear, so that ties are the same.
         let quotient = f32::from_f64(x) / f32::from_f64(scale);
-        let code = f64::from(quotient).round_ties_even().clamp(low, high);
-        if code.is_nan() { 0.0 } else { code }
+        let q = f64::from(quotient).round_ties_even().clamp(low, high);
+        if q.is_nan() { 0.0 } else { q }
     }
 }
 
-/// Two quantized values a byte.
-fn pack(bytes: &mut [u8], codes: &[f64]) {
-    let nibble = |code: &f64| u8::from_f64(code + 8.0);
-    for (byte, pair) in bytes.iter_mut().zip(codes.chunks(2)) {
+/// Two quantized values per byte.
+fn pack(bytes: &mut [u8], quantized: &[f64]) {
+    let nibble = |q: &f64| u8::from_f64(q + 8.0);
+    for (byte, pair) in bytes.iter_mut().zip(quantized.chunks(2)) {
         *byte = nibble(&pair[0]) | pair.get(1).map_or(0, nibble) << 4;
     }
 }
 
 impl Kept {
     /// The quantized values of the past at input `index`, `[B, K, capacity, H]`.
-    fn codes(
+    fn quantized_values(
         self,
         index: usize,
         view: TensorView<'_>,

@@ -35,47 +35,46 @@ pub const DEFS: &[OpDef] = &[OpDef {
 ///
 /// Inputs: `q: [B, S, N·H]`, `k` and `v: [B, S, K·H]`, or `q` with both, `[B, S, (N + 2·K)·H]`; the
 /// past of `k` and `v` `[B, K, P, H]` or none; the last position of each batch, and the longest
-/// length, both int32; cosines and sines; the positions `[B, S]` int64 if they do not follow; what is
-/// added to the scores `[B or 1, N or 1, S, T]`; the scores of a sink `[N]`; the scales of a cache of
-/// quantized values; weights `[H]` of an RMS norm of the heads of `q` and `k`. Outputs: `y: [B, S, N·H]`; the
-/// cache `[B, K, max(P, T), H]` in the past's type, zeros behind what is kept; the scores `[B, N, S,
-/// T]`, zeros where a key is not seen.
+/// length, both int32; cosines and sines; the positions `[B, S]` int64 if they are not consecutive; what is added to
+/// the scores `[B or 1, N or 1, S, T]`; the scores of a sink `[N]`; the scales of a cache of quantized values;
+/// weights `[H]` of an RMS norm of the heads of `q` and `k`. Outputs: `y: [B, S, N·H]`; the cache `[B, K, max(P, T),
+/// H]` in the past's type, zeros after the kept rows; the scores `[B, N, S, T]`, zeros where a key is masked.
 ///
-/// Source: com.microsoft, GroupQueryAttention-1 (ONNX Runtime 1.31; what its CPU provider refuses is
-/// as documented: the norm, a cache of 8-bit floats, head sizes that are no multiple of 8).
+/// Source: com.microsoft, GroupQueryAttention-1 (ONNX Runtime 1.31; what its CPU provider rejects follows the
+/// documentation: the norm, a cache of 8-bit floats, head sizes that are not a multiple of 8).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GroupQueryAttention {
     /// N, a multiple of K.
     pub num_heads: usize,
     /// K.
     pub kv_num_heads: usize,
-    /// What scores are multiplied with; `1/√H` if it is not given or 0.
+    /// The factor of the scores; `1/√H` if it is absent or 0.
     pub scale: Option<f32>,
-    /// `softcap · tanh(score / softcap)`; 0 is none.
+    /// `softcap · tanh(score / softcap)`; 0 means no cap.
     pub softcap: f32,
     /// Whether a query sees no later key.
     pub is_causal: bool,
     /// How many keys a query sees, itself included, where that is limited.
     pub local_window_size: Option<usize>,
-    /// Whether the cache keeps the window alone.
+    /// Whether the cache only keeps the window.
     pub slides: bool,
-    /// Whether behind what is kept the past's buffer stays as it was, not zeros.
+    /// Whether the past's buffer after the kept rows is unchanged, not zeros.
     pub is_buffer: bool,
     /// Whether heads are rotated with their position.
     pub do_rotary: bool,
-    /// Whether pairs are neighbours.
+    /// Whether pairs are adjacent features.
     pub rotary_interleaved: bool,
     /// Whether there is a sink of score 0, unless sinks are given.
     pub smooth_softmax: bool,
-    /// Which scores the last output holds.
+    /// Which scores the last output contains.
     pub scores: Option<Stage>,
     /// What is added to the mean of squares in the norms of queries and keys.
     pub norm_epsilons: [f32; 2],
-    /// What is kept of keys and of values.
+    /// How keys and values are kept.
     pub kept: [Kept; 2],
 }
 
-/// The position of the input that says how many queries of each batch are no padding.
+/// The position of the input with the number of queries of each batch without padding.
 const QUERY_SEQLENS: usize = 16;
 
 impl GroupQueryAttention {
@@ -130,13 +129,13 @@ impl GroupQueryAttention {
         }))
     }
 
-    /// How many heads there are in the last dimension of `q`.
+    /// How many heads the last dimension of `q` has.
     fn heads_of_q(&self, is_packed: bool) -> usize {
         let others = if is_packed { self.kv_num_heads.saturating_mul(2) } else { 0 };
         self.num_heads.saturating_add(others)
     }
 
-    /// `[B, S, H]` and how long the past's buffer is.
+    /// `[B, S, H]` and the length of the past's buffer.
     fn sizes(&self, inputs: Inputs<'_>) -> Result<([usize; 3], usize), OpError> {
         let q = inputs.tensor(0)?.shape();
         let heads = self.heads_of_q(inputs.get(1).is_none());
@@ -159,11 +158,13 @@ impl GroupQueryAttention {
         };
         match (capacity(3)?, capacity(4)?) {
             (k, v) if k == v => Ok(([batch, len, size], k.unwrap_or(0))),
-            _ => Err(OpError::Unsupported { what: "a past of keys and values that differ" }),
+            _ => {
+                Err(OpError::Unsupported { what: "a past of keys and values of different shapes" })
+            }
         }
     }
 
-    /// Queries, keys and values of what is new, by head, normed and rotated.
+    /// New queries, keys and values, by head, normalized and rotated.
     fn heads(
         &self,
         inputs: Inputs<'_>,
@@ -224,15 +225,15 @@ impl GroupQueryAttention {
                     index: 9,
                     what: "a position for each query is needed",
                 })?,
-                // Padding stands anywhere.
+                // Padding has any position.
                 None if step.position(query) >= step.total => 0,
                 None => i64::try_from(step.position(query)).map_err(|_| OpError::TooLarge)?,
             };
             rotation.row(position)
         });
         let rows: Vec<_> = try_collected(rows)?;
-        rotation.turn_heads(q, [self.num_heads, len, size], &rows);
-        rotation.turn_heads(k, [self.kv_num_heads, len, size], &rows);
+        rotation.rotate_heads(q, [self.num_heads, len, size], &rows);
+        rotation.rotate_heads(k, [self.kv_num_heads, len, size], &rows);
         Ok(())
     }
 
@@ -253,7 +254,7 @@ impl GroupQueryAttention {
         start.min(end)..end
     }
 
-    /// Writes to `row` what is added to the score of each key; `own` is that by position.
+    /// Writes the bias of each key's score to `row`; `own` is the bias by position.
     fn hide(&self, step: &Step, query: Query, own: Option<&[f64]>, row: &mut [f64]) {
         let seen = self.seen(step, query);
         for (bias, position) in row.iter_mut().zip(step.first..) {
@@ -263,7 +264,7 @@ impl GroupQueryAttention {
         }
     }
 
-    /// Writes the scores of the keys that are seen to where their positions are.
+    /// Writes the scores of the visible keys to their positions.
     fn place(&self, step: &Step, query: Query, row: &[f64], to: &mut [f64]) {
         let seen = self.seen(step, query);
         for ((position, to), &score) in to.iter_mut().enumerate().skip(step.first).zip(row) {
@@ -332,7 +333,7 @@ impl Operator for GroupQueryAttention {
             Cache::read(self.kept[1], inputs, [4, 13], shape, dtype)?,
         ];
         let extended = |i: usize, x: &[f64]| caches[i].extended(x, &steps, [len, rows]);
-        let codes = [extended(0, &k)?, extended(1, &v)?];
+        let quantized = [extended(0, &k)?, extended(1, &v)?];
         let (q_heads, kv_heads) = (self.num_heads, self.kv_num_heads);
         let sizes =
             Sizes { batch, q_heads, kv_heads, q_len: len, kv_len: rows, size, v_size: size };
@@ -355,18 +356,19 @@ impl Operator for GroupQueryAttention {
         let observe = |stage, query: Query, row: &[f64]| {
             if wanted && Some(stage) == self.scores {
                 let start = scores.len();
-                // bounded: by the room for all rows
+                // bounded: by the allocation for all rows
                 scores.resize(start + longest, 0.0);
                 self.place(&steps[query.batch], query, row, &mut scores[start..]);
             }
         };
-        let decoded = |i: usize| caches[i].decoded(&codes[i], rows);
+        let decoded = |i: usize| caches[i].decoded(&quantized[i], rows);
         let (k, v) = (decoded(0)?, decoded(1)?);
         let y = attend(sizes, [&q, &k, &v], scoring, bias, observe)?;
         let y = swap_heads(&y, [batch, q_heads, len, size])?;
         floats::write(outputs, 0, dtype, &[batch, len, q_heads * size], &y)?;
         for (i, cache) in caches.iter().enumerate() {
-            let kept = cache.kept_codes(&codes[i], &steps, [rows, kept_len], self.is_buffer)?;
+            let kept =
+                cache.kept_quantized(&quantized[i], &steps, [rows, kept_len], self.is_buffer)?;
             cache.write(outputs.get_mut(i + 1), &kept, &steps, kept_len)?;
         }
         match self.scores {

@@ -1,11 +1,11 @@
-//! Where the queries and keys of a call stand in their sequences.
+//! The positions of the queries and keys of a call in their sequences.
 
 use ort_graph::OpError;
 use ort_tensor::{Inputs, try_collected};
 
 use super::GroupQueryAttention;
 
-/// The keys of a batch: rows of the past, then those that are new.
+/// The keys of a batch: rows of the past, then new ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     /// The position of the first row.
@@ -53,7 +53,7 @@ pub(super) fn read(
     let step = |&last: &i32| {
         let total = usize::try_from(i64::from(last) + 1).ok().filter(|&n| n <= longest);
         let total = total.ok_or(wrong(5))?;
-        // In a first step what is missing is padding at the end.
+        // In a first step, missing tokens are padding at the end.
         let is_first = len == longest;
         let past = if is_first { 0 } else { total.checked_sub(len).ok_or(wrong(5))? };
         let mut step = Step { first: 0, old: past, new: len, total, dropped: 0, is_first };
@@ -70,8 +70,8 @@ pub(super) fn read(
     Ok((try_collected(lens.iter().map(step))?, longest))
 }
 
-/// How many positions of a sequence a cache of a window keeps: all, until it is full; then as many
-/// as fit when room is made for `capacity − window + 1` at once.
+/// How many positions of a sequence a cache of a window keeps: all until it is full; then as many as remain when
+/// `capacity − window + 1` are dropped at once.
 fn resident(total: usize, window: usize, capacity: usize) -> Result<usize, OpError> {
     let room = capacity
         .checked_sub(window)

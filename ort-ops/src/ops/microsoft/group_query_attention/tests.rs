@@ -14,7 +14,7 @@ fn floats(values: &[Value], i: usize) -> Vec<f32> {
     values[i].as_tensor().unwrap().as_slice().unwrap().to_vec()
 }
 
-/// Queries and keys of zeros and these values, of which the past's come first.
+/// Queries and keys of zeros and these values, the past's first.
 fn inputs(past: Option<&[f32]>, new: &[f32], total: i32) -> Vec<Option<Tensor>> {
     let zeros = |n: usize| Some(Tensor::zeros(DType::F32, &[1, n, 1]).unwrap());
     let shape = [1, 1, past.unwrap_or_default().len(), 1];
@@ -63,7 +63,7 @@ fn the_cache_grows_or_is_filled() {
 fn a_window_slides_through_its_cache() {
     let case = case(3).attr("local_window_size", Attr::Int(2));
     let case = case.attr("sliding_window_cache", Attr::Int(1));
-    // Positions 3, 4 and 5 are in the cache; position 6 needs room, which is made for two.
+    // Positions 3, 4 and 5 are in the cache; position 6 needs room, so two are dropped.
     let found = case.run_optional(&inputs(Some(&[3.0, 4.0, 5.0]), &[6.0], 6)).unwrap();
     assert_eq!((floats(&found, 0), floats(&found, 2)), (vec![5.5], vec![5.0, 6.0, 0.0]));
 }
@@ -86,7 +86,7 @@ fn scores_are_those_of_the_keys_that_are_seen() {
 }
 
 #[test]
-fn a_cache_can_be_of_codes() {
+fn a_cache_can_be_quantized() {
     let run = |bits, past: Tensor| {
         let scale = Some(tensor(&[1], &[0.5_f32]));
         let mut all = inputs(Some(&[0.0]), &[3.2], 2);
@@ -108,7 +108,7 @@ fn a_cache_can_be_of_codes() {
 }
 
 #[test]
-fn packed_heads_are_normed_and_turn() {
+fn packed_heads_are_normalized_and_rotated() {
     let case = case(3).attr("do_rotary", Attr::Int(1)).attr("qk_norm_epsilon", Attr::Float(0.0));
     let cos = Some(tensor(&[2, 1], &[1_f32, 0.0]));
     let sin = Some(tensor(&[2, 1], &[0_f32, 1.0]));

@@ -3,7 +3,7 @@
 use ort_graph::{NodeSpec, OpError};
 use ort_tensor::{TensorError, TensorView, collected, filled};
 
-use crate::weights::{Codes, add_product_by_rows, float_row};
+use crate::weights::{QuantizedRows, add_product_by_rows, float_row};
 
 /// The function between the layers of an expert.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,8 +18,8 @@ pub enum ExpertActivation {
     Silu,
     /// `x`.
     Identity,
-    /// `g / (1 + exp(−alpha·g)) · (l + beta)`, where `l` is between `−limit` and `limit`, and at most
-    /// `limit` is `g` or, if the limit comes after the activation, the quotient.
+    /// `g / (1 + exp(−alpha·g)) · (l + beta)`, where `l` is clamped to `−limit` and `limit`, and `g` or, if the limit
+    /// comes after the activation, the quotient to at most `limit`.
     Swiglu {
         /// The factor in the exponent.
         alpha: f32,
@@ -27,19 +27,19 @@ pub enum ExpertActivation {
         beta: f32,
         /// The bound.
         limit: f32,
-        /// Whether it bounds the activated gate, not the gate.
+        /// Whether it limits the activated gate, not the gate.
         is_limit_after: bool,
     },
 }
 
-/// Where the linear part of a gate comes from.
+/// The source of the linear part of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// From a layer of its own, if there is one.
+    /// A separate layer, if there is one.
     Apart,
-    /// From every second column of the first layer.
+    /// Every second column of the first layer.
     Interleaved,
-    /// From the second half of the columns of the first layer.
+    /// The second half of the columns of the first layer.
     Halves,
 }
 
@@ -139,16 +139,16 @@ pub(super) struct Layer<'a> {
     pub(super) size: [usize; 2],
 }
 
-/// Weights as they are kept.
+/// The weights of a layer.
 pub(super) enum Weights<'a> {
     /// Floats, input `.0`.
     Floats(usize, TensorView<'a>),
     /// Quantized values.
-    Codes(Codes<'a>),
+    Quantized(QuantizedRows<'a>),
 }
 
 impl Layer<'_> {
-    /// The layer of one expert on rows of `x`, which there are `n_rows` of.
+    /// The layer of one expert on `n_rows` rows of `x`.
     pub(super) fn apply(
         &self,
         expert: usize,
@@ -165,8 +165,8 @@ impl Layer<'_> {
         };
         add_product_by_rows(x, self.size, &mut y, |row, w| match &self.weights {
             Weights::Floats(index, view) => float_row(*index, *view, expert * n + row, w),
-            Weights::Codes(codes) => {
-                codes.row(expert * n + row, w);
+            Weights::Quantized(quantized) => {
+                quantized.row(expert * n + row, w);
                 Ok(())
             }
         })?;

@@ -1,4 +1,4 @@
-//! MoE and QMoE: a mixture of experts, of which each token goes to a few.
+//! MoE and QMoE: a mixture of experts, with each token routed to a few.
 
 mod experts;
 mod routing;
@@ -16,7 +16,7 @@ use self::sizes::Sizes;
 use crate::floats::{read, write};
 use crate::infer::known_dims;
 use crate::ops::microsoft::matmul_nbits::{expect_block_size, read_bits};
-use crate::weights::{BlockFormat, Codes};
+use crate::weights::{BlockFormat, QuantizedRows};
 
 pub use self::experts::{ExpertActivation, Gate};
 pub use self::routing::Routing;
@@ -48,35 +48,35 @@ pub const DEFS: &[OpDef] = &[
 /// parts of a gate) and its bias; `w₂`: `[experts, hidden, inner]` and its bias; `w₃` as `w₁`. All are
 /// of one type, biases and `w₃` optional. Computed in double precision and rounded once.
 ///
-/// QMoE: weights are quantized values, each layer comes with scales and optional zero points (see
+/// QMoE: weights are quantized values, each layer has scales and optional zero points (see
 /// [`Quantization`]); the weights of the experts of a token are normalized, or, if they are not the
 /// softmax of the logits, another input. As in ONNX Runtime's CPU provider, `use_sparse_mixer`
-/// changes nothing but that `k` must be 2.
+/// only requires that `k` is 2.
 ///
 /// Source: com.microsoft, MoE-1 and QMoE-1 (ONNX Runtime 1.32). Its CPU provider has no third
-/// layer, no gate in halves, no limit after the activation, no relu2 and no geglu, takes float16
-/// weights of MoE for transposed ones, and rounds tokens to 8 bits before blocks of 8-bit quantized values. Float
-/// quantized values, quantized values of 3 bits and the transposed weights of old models are not supported here.
+/// layer, no gate in halves, no limit after the activation, no relu2 and no geglu, treats float16 weights of MoE as
+/// transposed, and rounds tokens to 8 bits before blocks of 8-bit quantized values. Float quantized values, quantized
+/// values of 3 bits and the transposed weights of old models are not supported here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MoE {
     /// Which experts a token goes to.
     pub routing: Routing,
     /// The function between the layers.
     pub activation: ExpertActivation,
-    /// Where the linear part of a gate comes from.
+    /// The source of the linear part of a gate.
     pub gate: Gate,
-    /// How the weights are kept, if they are quantized values.
+    /// The quantization of the weights, if they are quantized.
     pub quantization: Option<Quantization>,
 }
 
-/// Weights of quantized values in uint8, the first in the lowest bits: `w = (code − zero point) · scale`, half
-/// the range of a code being zero without zero points.
+/// Weights of quantized values in uint8, the first in the lowest bits: `w = (q − zero point) · scale`, with a default
+/// zero point of half the range.
 ///
 /// Scales and zero points are for blocks of a row (`[experts, rows, blocks]`), or for whole rows
 /// (`[experts, rows]`); zero points are packed along the last axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantization {
-    /// The bits of a code in each layer: 2, 4 or 8.
+    /// The bits of a quantized value in each layer: 2, 4 or 8.
     pub bits: [usize; 3],
     /// The quantized values of a block, if a row has several.
     pub block_size: Option<usize>,
@@ -114,7 +114,7 @@ impl MoE {
         if spec.inputs.iter().skip(ROUTER_WEIGHTS + 1).any(|&is_there| is_there) {
             return Err(OpError::Unsupported { what: "global or activation scales of integers" });
         }
-        // It says how inexact a result may be.
+        // It only allows less exact results.
         spec.ignore("accuracy_level");
         let bits = read_bits(spec, "expert_weight_bits")?.unwrap_or(4);
         let own = |name| Ok::<_, OpError>(read_bits(spec, name)?.unwrap_or(bits));
@@ -127,7 +127,7 @@ impl MoE {
             0 => None,
             size => Some(expect_block_size(size)?),
         };
-        // Without weights of their own those of the experts of a token always add up to 1.
+        // Without router weights, the weights of a token's experts always sum to 1.
         let is_normalized = spec.flag("normalize_routing_weights", false)?;
         let is_normalized = is_normalized || !spec.has_input(ROUTER_WEIGHTS);
         let op = Self::of_node(spec, is_normalized, Some(Quantization { bits, block_size }))?;
@@ -207,7 +207,7 @@ impl MoE {
             };
             Ok::<_, OpError>(format.unpack_rows(x.as_slice()?, n_rows, len)?)
         });
-        let codes = Codes {
+        let quantized = QuantizedRows {
             format,
             bytes: weights.as_slice()?,
             row_bytes: weights.shape().last().copied().unwrap_or(0),
@@ -215,7 +215,7 @@ impl MoE {
             zero_points: zero_points.transpose()?,
             blocks: None,
         };
-        Ok(Layer { weights: Weights::Codes(codes), bias, size })
+        Ok(Layer { weights: Weights::Quantized(quantized), bias, size })
     }
 }
 

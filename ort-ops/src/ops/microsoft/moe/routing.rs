@@ -1,9 +1,9 @@
-//! Which tokens go to which experts, and how much each expert counts.
+//! Which tokens go to which experts, and the weight of each expert.
 
 use ort_tensor::{Room, TensorError, collected};
 
-/// How tokens are routed: each goes to the `k` experts with the largest logits, of equal ones to
-/// the last, as in ONNX Runtime.
+/// How tokens are routed: each goes to the `k` experts with the largest logits, the last of equal ones, as in ONNX
+/// Runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Routing {
     /// How many experts a token goes to, at least 1.
@@ -17,8 +17,8 @@ pub(super) type Route = (usize, f64);
 
 impl Routing {
     /// The routes to each expert. `logits` and, if they are given, `weights` are
-    /// `[tokens, n_experts]`; without weights they are the softmax of the logits. A weight that is
-    /// not above 0 is no route.
+    /// `[tokens, n_experts]`; without weights they are the softmax of the logits. Experts without a positive weight
+    /// are skipped.
     pub(super) fn routes(
         self,
         logits: &[f64],

@@ -1,4 +1,4 @@
-//! The dimensions of the inputs of a mixture of experts, and that they fit together.
+//! The dimensions of the inputs of a mixture of experts, and their checks.
 
 use ort_graph::{Dim, Dims, OpError};
 
@@ -82,7 +82,7 @@ fn expect_layer(
     expect("zero points", dims(zero_points), &[n_experts.clone(), rows.clone(), packed])
 }
 
-/// That an input, if it is there and its rank is known, can have these dimensions.
+/// Checks that an input, if present and its rank is known, can have these dimensions.
 fn expect(what: &'static str, found: Option<Dims>, expected: &[Dim]) -> Result<(), OpError> {
     let Some(found) = found else { return Ok(()) };
     let mut pairs = found.iter().zip(expected);

@@ -123,7 +123,7 @@ fn quantized(
 }
 
 #[test]
-fn codes_have_scales_and_zero_points_by_row() {
+fn quantized_values_have_scales_and_zero_points_by_row() {
     let qmoe = |attrs: &[(&str, i64)]| case("QMoE", "identity", attrs);
     // The last of two equal experts is chosen, and counts for all.
     let y = run(&qmoe(&[]), &quantized([None, None], None));
@@ -142,17 +142,17 @@ fn codes_have_scales_and_zero_points_by_row() {
 }
 
 #[test]
-fn codes_have_scales_and_zero_points_by_block() {
+fn quantized_values_have_scales_and_zero_points_by_block() {
     let ones = |shape: &[usize]| floats(shape, &vec![1.0; shape.iter().product()]);
     let mut x = vec![0.0; 32];
     (x[0], x[16]) = (1.0, 10.0);
-    let mut codes = vec![0x80_u8; 32];
-    (codes[0], codes[16]) = (0x81, 0x82);
+    let mut quantized = vec![0x80_u8; 32];
+    (quantized[0], quantized[16]) = (0x81, 0x82);
     let second = vec![0x55_u8 + 0b10; 32];
     let inputs = [
         floats(&[1, 32], &x),
         ones(&[1, 1]),
-        Some(tensor(&[1, 1, 32], &codes)),
+        Some(tensor(&[1, 1, 32], &quantized)),
         floats(&[1, 1, 2], &[2.0, 3.0]),
         None,
         Some(tensor(&[1, 32, 1], &second)),
@@ -162,10 +162,10 @@ fn codes_have_scales_and_zero_points_by_block() {
     // A byte holds four columns of two bits, so there are four between the layers.
     assert!(run(&case("QMoE", "identity", &attrs), &inputs).is_err());
     let mut wider = inputs.to_vec();
-    wider[2] = Some(tensor(&[1, 4, 32], &[&codes[..], &[0x80; 96]].concat()));
+    wider[2] = Some(tensor(&[1, 4, 32], &[&quantized[..], &[0x80; 96]].concat()));
     wider[3] = floats(&[1, 4, 2], &[2.0, 3.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
     let y = run(&case("QMoE", "identity", &attrs), &wider).unwrap();
-    // Code 3 of the first column stands for 1.
+    // A quantized value of 3 in the first column means 1.
     assert_eq!(y.as_slice::<f32>().unwrap(), [62.0; 32]);
     wider.extend([None, None, None, None]);
     wider.push(Some(tensor(&[1, 4, 2], &[0x80_u8, 0x82, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80])));
@@ -174,7 +174,7 @@ fn codes_have_scales_and_zero_points_by_block() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_operands_are_rejected() {
     let good = || quantized([None, None], None);
     for (name, value) in [("expert_weight_bits", 8), ("block_size", 16), ("weights_prepacked", 1)] {
         assert!(run(&case("QMoE", "relu", &[(name, value)]), &good()).is_err(), "{name}");

@@ -1,4 +1,4 @@
-//! The forms that queries, keys and values come in.
+//! The input forms of queries, keys and values.
 
 // collects are bounded: by the rank
 
@@ -15,7 +15,7 @@ use crate::floats;
 pub(super) struct Layout {
     pub(super) batch: Dim,
     pub(super) q_len: Dim,
-    /// Of what is new, or of everything where keys are heads.
+    /// The number of new keys, or of all keys if they are given by head.
     pub(super) kv_len: Dim,
     pub(super) size: Dim,
     pub(super) v_size: Dim,
@@ -27,7 +27,7 @@ pub(super) struct Layout {
 pub(super) enum Form {
     /// `[B, S, N·H]`, `[B, L, N·H]`, `[B, L, N·E]`.
     Rows,
-    /// `[B, S, N·H]`, `[B, N, L, H]`, `[B, N, L, E]`: everything there is, as of cross-attention.
+    /// `[B, S, N·H]`, `[B, N, L, H]`, `[B, N, L, E]`: all keys and values, as in cross-attention.
     Heads,
     /// `[B, S, N·H]`, `[B, L, N, 2, H]`.
     PackedKeys,
@@ -100,7 +100,7 @@ impl Layout {
         })
     }
 
-    /// The sizes of a call with so long a past.
+    /// The sizes of a call with a past of this length.
     pub(super) fn sizes(&self, heads: usize, past: usize) -> Result<Sizes, OpError> {
         let known = |dim: &Dim| dim.known().ok_or_else(|| misfit(std::slice::from_ref(dim), &[]));
         let new_len = known(&self.kv_len)?;
@@ -116,7 +116,7 @@ impl Layout {
     }
 }
 
-/// Queries, keys and values of what is new by head, with the bias `[2·N·H + N·E]` of them all, if there is one.
+/// New queries, keys and values by head, including the bias `[2·N·H + N·E]`, if there is one.
 pub(super) fn read(
     inputs: Inputs<'_>,
     form: Form,
@@ -158,7 +158,7 @@ pub(super) fn read(
     Ok([q, k, split_heads(v, [batch, kv_len, heads, v_size], v_bias)?])
 }
 
-/// Of `[…, parts, size]` that with index `i`.
+/// Part `i` of `[…, parts, size]`.
 fn part(packed: &[f64], (i, parts): (usize, usize), size: usize) -> Result<Vec<f64>, TensorError> {
     let groups = packed.chunks_exact((parts * size).max(1));
     collected(groups.flat_map(|group| &group[i * size..][..size]).copied())

@@ -1,7 +1,7 @@
-//! MultiHeadAttention and DecoderMaskedMultiHeadAttention: attention of queries to keys and values
-//! that are given, with what is kept of earlier steps.
+//! MultiHeadAttention and DecoderMaskedMultiHeadAttention: attention of queries to given keys and values, with a
+//! cache of earlier steps.
 
-// collects are bounded: by the rank, or into room that was asked for
+// collects are bounded: by the rank, or into checked allocations
 
 mod layout;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use ort_tensor::{DType, Inputs, Output, TensorError, collected, try_collected, w
 
 use self::layout::{Form, Layout};
 use crate::attend::heads::swap_heads;
-use crate::attend::key_mask::{Hiding, Seen, expect_seen};
+use crate::attend::key_mask::{Masking, ScoreBiases, expect_masks};
 use crate::attend::past::Past;
 use crate::attend::{Scoring, Sizes, Stage, attend};
 use crate::floats;
@@ -45,35 +45,35 @@ pub const DEFS: &[OpDef] = &[
 /// optional: the bias `[2·N·H + N·E]` of all three (that of `k` and `v` is not used where they are
 /// given by head), a mask of keys (int32: the ends of the keys of each batch, or flags `[B, T]` or
 /// `[B, S, T]`), what is added to the scores `[B or 1, N or 1, S, T]`, the past of `k` and `v`
-/// `[B, N, P, H]`, how much of it counts if past and present share a buffer, and which beam each
+/// `[B, N, P, H]`, how much of it is valid if past and present share a buffer, and which beam each
 /// step of the past came from, `[B / beams, beams, M]`. `DecoderMaskedMultiHeadAttention` has the
 /// bias last and the width of the beam, and allows `q` to be `[B, 1, 3·N·H]`. Outputs: `y: [B, S,
-/// N·E]`, the past of `k` and `v` with what is new, and the scores before the softmax.
+/// N·E]`, the past of `k` and `v` with the new rows, and the scores before the softmax.
 ///
 /// Source: com.microsoft, MultiHeadAttention-1 and DecoderMaskedMultiHeadAttention-1 (ONNX Runtime
-/// 1.31, which has no packed forms on CPUs and reads the wrong steps of a beam: there its
-/// documentation holds; and the last query sees all keys of another sequence, causal or not).
+/// 1.31, which has no packed forms on CPUs and reads the wrong steps of a beam: for these we follow its
+/// documentation; in cross-attention the last query sees all keys, causal or not).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MultiHeadAttention {
     /// How many heads there are.
     pub num_heads: usize,
-    /// What scores are multiplied with; `1/√H` if it is not given or 0.
+    /// The factor of the scores; `1/√H` if it is absent or 0.
     pub scale: Option<f32>,
-    /// What is added to the score of a key that is masked.
+    /// What is added to the score of a masked key.
     pub mask_filter_value: f32,
     /// Whether a query sees no later key.
     pub unidirectional: bool,
-    /// Whether the present is the past's buffer, with what is new after what counts of the past.
+    /// Whether the present is the past's buffer, with new rows after the valid ones.
     pub shares_buffer: bool,
     /// Whether the operands are those of DecoderMaskedMultiHeadAttention.
     pub is_decoder: bool,
 }
 
-/// Where the operands after q, k and v stand.
+/// The positions of the operands after q, k and v.
 #[derive(Clone, Copy)]
 struct Operands {
     bias: usize,
-    hiding: Hiding,
+    masking: Masking,
     past: usize,
     past_len: usize,
     beams: usize,
@@ -86,7 +86,7 @@ impl MultiHeadAttention {
         let wrong = OpError::AttributeValue { name, found: heads.to_string() };
         let num_heads = usize::try_from(heads).ok().filter(|&n| n > 0).ok_or(wrong)?;
         if is_decoder {
-            // Whether the scores are an output is seen by whether there is one.
+            // The scores are computed if there is an output for them.
             spec.ignore("output_qk");
         }
         let shares_buffer = match is_decoder {
@@ -106,14 +106,14 @@ impl MultiHeadAttention {
     const fn operands(&self) -> Operands {
         let (filter, is_causal) = (self.mask_filter_value, self.unidirectional);
         if self.is_decoder {
-            let hiding = Hiding { mask: 3, biases: 4, filter, is_causal };
-            return Operands { bias: 10, hiding, past: 5, past_len: 7, beams: 9 };
+            let masking = Masking { mask: 3, biases: 4, filter, is_causal };
+            return Operands { bias: 10, masking, past: 5, past_len: 7, beams: 9 };
         }
-        let hiding = Hiding { mask: 4, biases: 5, filter, is_causal };
-        Operands { bias: 3, hiding, past: 6, past_len: 8, beams: 9 }
+        let masking = Masking { mask: 4, biases: 5, filter, is_causal };
+        Operands { bias: 3, masking, past: 6, past_len: 8, beams: 9 }
     }
 
-    /// The past, its length and that of its buffer, for what is new of these sizes.
+    /// The past, its length and that of its buffer, for new rows of these sizes.
     fn past(&self, inputs: Inputs<'_>, new: Sizes) -> Result<(Past, [usize; 2]), OpError> {
         let operands = self.operands();
         let past = |i| inputs.optional_tensor(operands.past + i);
@@ -143,7 +143,7 @@ impl MultiHeadAttention {
         Ok((past, [used.unwrap_or(capacity), capacity]))
     }
 
-    /// For each step of the past of each row of the batch, whose it is.
+    /// For each step of the past of each row of the batch, its beam.
     fn beams(&self, inputs: Inputs<'_>, batch: usize) -> Result<Option<Vec<Vec<usize>>>, OpError> {
         let index = self.operands().beams;
         let Some(view) = inputs.optional_tensor(index)? else { return Ok(None) };
@@ -174,7 +174,7 @@ impl Operator for MultiHeadAttention {
         let mut ints = vec![operands.past_len, operands.beams];
         ints.extend(self.is_decoder.then_some(8));
         ints.into_iter().try_for_each(|i| inputs.expect_dtype(i, DType::I32))?;
-        expect_seen(inputs, operands.hiding, dtype)?;
+        expect_masks(inputs, operands.masking, dtype)?;
         let Some(layout) = Layout::of_facts(self, inputs)? else {
             let present = Fact::tensor(dtype, [const { Dim::Unknown }; 4]);
             let y = Fact::tensor(dtype, [const { Dim::Unknown }; 3]);
@@ -223,11 +223,11 @@ impl Operator for MultiHeadAttention {
             layout::read(inputs, layout.form, new, inputs.optional_tensor(operands.bias)?)?;
         let (past, [used, capacity]) = self.past(inputs, new)?;
         if layout.form == Form::Heads && capacity > 0 {
-            return Err(OpError::Unsupported { what: "a past of keys that are all given" });
+            return Err(OpError::Unsupported { what: "a past in addition to all keys" });
         }
         let sizes = layout.sizes(heads, used)?;
         let Sizes { batch, q_len, kv_len, size, v_size, .. } = sizes;
-        let seen = Seen::new(operands.hiding, inputs, sizes, used)?;
+        let score_biases = ScoreBiases::new(operands.masking, inputs, sizes, used)?;
         let n_heads = batch.checked_mul(heads).ok_or(OpError::TooLarge)?;
         let [k, v] = past.join([k, v], n_heads, [size, v_size])?;
         let beams = self.beams(inputs, batch)?;
@@ -243,11 +243,11 @@ impl Operator for MultiHeadAttention {
         let mut scores = with_room(n_scores)?;
         let observe = |stage, _, row: &[f64]| {
             if wants_scores && stage == Stage::Biased {
-                // A key that is not seen has the lowest score that a float can have.
+                // A masked key has the lowest finite score.
                 scores.extend(row.iter().map(|score| score.max(f32::MIN.into())));
             }
         };
-        let bias = |query, row: &mut [f64]| seen.bias(query, row);
+        let bias = |query, row: &mut [f64]| score_biases.bias(query, row);
         let y = attend(sizes, operands, Scoring::scaled(self.scale, size), bias, observe)?;
         let y = swap_heads(&y, [batch, heads, q_len, v_size])?;
         let dtype = inputs.tensor(0)?.dtype();
@@ -265,7 +265,7 @@ impl Operator for MultiHeadAttention {
     }
 }
 
-/// Keys or values `[B, N, T, size]`, whose first `used` steps are those of the rows in `beams`.
+/// Keys or values `[B, N, T, size]`, whose first `used` steps are taken from the rows in `beams`.
 fn follow(
     x: &[f64],
     beams: &[Vec<usize>],

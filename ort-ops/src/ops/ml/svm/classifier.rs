@@ -1,4 +1,4 @@
-//! SVMClassifier: the class that wins most duels, or has the largest weighted sum.
+//! SVMClassifier: the class that wins most pairwise decisions, or has the largest weighted sum.
 
 // collects are bounded: as long as the file's lists, or into room that was asked for
 
@@ -22,54 +22,54 @@ use crate::scores::{PostTransform, Second, argmax, logistic};
 /// or probabilities. Without probabilities, two classes have `[-s, s]` (`[1 - s, s]` under a
 /// transform) and more than two have a score for each pair, in the order 0-1, 0-2, …, 1-2, ….
 ///
-/// Source: ONNX ML operator set, `SVMClassifier-1`; what it leaves open is as in ONNX Runtime.
+/// Source: ONNX ML operator set, `SVMClassifier-1`; where it is silent, as in ONNX Runtime.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SvmClassifier {
     /// The model.
     pub classes: SvmClasses,
     /// The labels of the classes.
     pub labels: ClassLabels,
-    /// What is done with the scores.
+    /// The transform of the scores.
     pub post_transform: PostTransform,
 }
 
-/// How classes are told apart.
+/// How classes are distinguished.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SvmClasses {
     /// By a weighted sum of the features for each.
     Linear {
         /// The weights.
         model: LinearModel,
-        /// Of two classes the second wins as soon as either score is past this border.
+        /// Of two classes the second wins if either score is past this border.
         border: Border,
     },
-    /// By duels of each with each.
+    /// By pairwise decisions.
     Pairwise(Pairwise),
 }
 
-/// What a score of two classes must pass for the second to win at once.
+/// The border that a score of two classes must pass for the second to win.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Border {
-    /// Nothing is enough: the larger score wins.
+    /// No border: the larger score wins.
     None,
-    /// It must be above zero.
+    /// Above zero.
     Zero,
-    /// It must be a half at least: no coefficient is negative, so that scores are probabilities.
+    /// At least a half: no coefficient is negative, so that scores are probabilities.
     Half,
 }
 
-/// A duel of each class with each other, decided by kernels.
+/// One-vs-one decisions by kernels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pairwise {
     support: SupportVectors,
-    /// `[C - 1, V]`: in row `j - 1` (or `j` if `j` is before the class of the vector), the weight
-    /// of a vector in the duel of its class with class `j`.
+    /// `[C - 1, V]`: in row `j - 1` (or `j` if `j` is before the class of the vector), the weight of a vector in the
+    /// decision between its class and class `j`.
     coefficients: Vec<f64>,
-    /// Where the vectors of each class begin, and where the last ones end.
+    /// The starts of the vectors of each class, and the end of the last.
     starts: Vec<usize>,
-    /// What is added to the sum of each duel.
+    /// The offset of each decision.
     rho: Vec<f64>,
-    /// For each duel, factor and offset of the score in the logit of its probability.
+    /// For each decision, factor and offset of the score in the logit of its probability.
     probabilities: Option<Vec<(f64, f64)>>,
 }
 
@@ -158,20 +158,20 @@ impl Pairwise {
         }
         let support = SupportVectors::read(spec, n_vectors, kernel)?;
         let n_coefficients = n_vectors.checked_mul(n_classes - 1).ok_or(OpError::TooLarge)?;
-        let n_duels = n_classes.checked_mul(n_classes - 1).ok_or(OpError::TooLarge)? / 2;
+        let n_pairs = n_classes.checked_mul(n_classes - 1).ok_or(OpError::TooLarge)? / 2;
         let coefficients = at_least(spec, "coefficients", n_coefficients)?;
-        let rho = at_least(spec, "rho", n_duels)?;
+        let rho = at_least(spec, "rho", n_pairs)?;
         let probabilities = if has_probabilities(spec)? {
-            let offsets = at_least(spec, "prob_b", n_duels)?;
-            Some(at_least(spec, "prob_a", n_duels)?.into_iter().zip(offsets).collect())
+            let offsets = at_least(spec, "prob_b", n_pairs)?;
+            Some(at_least(spec, "prob_a", n_pairs)?.into_iter().zip(offsets).collect())
         } else {
             None
         };
         Ok(Self { support, coefficients, starts, rho, probabilities })
     }
 
-    /// The class that wins most duels, the first of equals; the scores of the duels, or the
-    /// probabilities of the classes.
+    /// The class that wins most decisions, the first of equals; the scores of the decisions, or the probabilities of
+    /// the classes.
     fn classify(&self, row: &[f64], n_classes: usize) -> Result<(usize, Vec<f64>), OpError> {
         let products: Vec<f64> = self.support.products(row).collect();
         let n_vectors = products.len();
@@ -182,14 +182,15 @@ impl Pairwise {
             let coefficients = &self.coefficients[row * n_vectors..][..n_vectors];
             dot(&coefficients[vectors.clone()], &products[vectors])
         };
-        for ((i, j), rho) in duels(n_classes).zip(&self.rho) {
+        for ((i, j), rho) in class_pairs(n_classes).zip(&self.rho) {
             let score = weighted(i, j - 1) + weighted(j, i) + rho;
             wins[if score > 0.0 { i } else { j }] += 1.0;
             scores.push(score);
         }
         if let Some(probabilities) = &self.probabilities {
             let mut r = Room::filled(0.0, n_classes * n_classes)?;
-            for ((i, j), (score, (a, b))) in duels(n_classes).zip(scores.iter().zip(probabilities))
+            for ((i, j), (score, (a, b))) in
+                class_pairs(n_classes).zip(scores.iter().zip(probabilities))
             {
                 let p = logistic(-(score * a + b)).clamp(1e-7, 1.0 - 1e-7);
                 (r[i * n_classes + j], r[j * n_classes + i]) = (p, 1.0 - p);
@@ -206,12 +207,12 @@ fn has_probabilities(spec: &NodeSpec<'_>) -> Result<bool, OpError> {
     Ok(given.iter().flatten().any(|values| !values.is_empty()))
 }
 
-/// Each class with each after it.
-fn duels(n_classes: usize) -> impl Iterator<Item = (usize, usize)> {
+/// Each pair of classes in order.
+fn class_pairs(n_classes: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..n_classes).flat_map(move |i| (i + 1..n_classes).map(move |j| (i, j)))
 }
 
-/// Where the vectors of each class begin, and where the last ones end.
+/// The starts of the vectors of each class, and the end of the last.
 fn starts(vectors_per_class: &[i64]) -> Result<Vec<usize>, OpError> {
     let mut starts = vec![0_usize];
     for &n in vectors_per_class {

@@ -1,10 +1,10 @@
-//! From the probabilities of pairs of classes to those of classes.
+//! Pairwise coupling: probabilities of classes from those of pairs.
 
 use ort_tensor::{Room, TensorError};
 
 /// The probabilities `p` of `n` classes for which `Σᵢ Σⱼ (rⱼᵢ pᵢ - rᵢⱼ pⱼ)²` is least, where
-/// `r[i * n + j]` is that of class `i` if it is one of `i` and `j`: at most 100 rounds, until the
-/// gradient is as flat everywhere as 0.005 / n.
+/// `r[i * n + j]` is that of class `i` if it is one of `i` and `j`: at most 100 rounds, until no component of the
+/// gradient exceeds 0.005 / n.
 ///
 /// Source: T.-F. Wu, C.-J. Lin, R. C. Weng, "Probability estimates for multi-class classification
 /// by pairwise coupling", 2004, algorithm 2; the limits are those of LIBSVM and ONNX Runtime.
@@ -56,7 +56,7 @@ mod tests {
         let expected = [0.5, 0.3, 0.2];
         let pair = |i: usize, j: usize| expected[i] / (expected[i] + expected[j]);
         let r: Vec<f64> = (0..9).map(|at| pair(at / 3, at % 3)).collect();
-        // The limit on the gradient leaves about as much in the result.
+        // The limit on the gradient allows about the same error in the result.
         for (found, expected) in couple(&r, 3).unwrap().into_iter().zip(expected) {
             assert!((found - expected).abs() < 0.005, "{found} is not {expected}");
         }

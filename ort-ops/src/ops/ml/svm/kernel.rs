@@ -1,4 +1,4 @@
-//! How near a sample is to each support vector.
+//! The kernels of a sample with each support vector.
 
 // collects are bounded: as long as the file's lists
 

@@ -17,8 +17,7 @@ use crate::scores::PostTransform;
 /// `y[n] = ρ₀ + Σ coefficients[v] · K(x[n], support[v])`, or `ρ₀ + Σ coefficients[f] · x[n, f]`
 /// without support vectors.
 ///
-/// `x`: `[N, F]` or `[F]`; `y`: `[N, 1]` float. As in ONNX Runtime, `post_transform` changes
-/// nothing here.
+/// `x`: `[N, F]` or `[F]`; `y`: `[N, 1]` float. As in ONNX Runtime, `post_transform` has no effect here.
 ///
 /// Source: ONNX ML operator set, `SVMRegressor-1`.
 #[derive(Clone, Debug, PartialEq)]

@@ -56,7 +56,7 @@ fn one_class_is_a_side_of_the_border() {
 }
 
 #[test]
-fn two_classes_have_one_duel_and_two_scores() {
+fn two_classes_have_one_pair_and_two_scores() {
     // 1·1·x - 2·3·x + 0.5
     let cases = [(1.0, 20, -4.5_f32), (0.0, 10, 0.5), (-0.5, 10, 3.0)];
     for (x, label, score) in cases {
@@ -94,7 +94,7 @@ fn without_vectors_features_are_weighted() {
         let case = svm("SVMClassifier", "RBF", attrs).outputs(2);
         case.attr("classlabels_ints", Attr::Ints(vec![10, 20]))
     };
-    // The second class wins as soon as either score is above zero, or a half.
+    // The second class wins if either score is above zero, or a half.
     assert_eq!(classify(&case(&[1.0, -1.0]), &[2.0]), Ok((vec![20], vec![2.0, -2.0])));
     assert_eq!(classify(&case(&[0.4, 0.2]), &[1.0]), Ok((vec![10], vec![0.4, 0.2])));
     assert_eq!(classify(&case(&[0.5, 0.2]), &[1.0]), Ok((vec![20], vec![0.5, 0.2])));

@@ -1,10 +1,9 @@
-//! Functions that a convolution in blocks applies to its result.
+//! Functions that a convolution in NCHWc applies to its result.
 
 use ort_graph::{Attr, Attrs, Graph, Node};
 use ort_ops::activation::Activation;
 
-/// Whether a convolution in blocks can end with this: as ONNX Runtime has it, or else as the
-/// provider's kernels do.
+/// Whether a convolution in NCHWc can apply this: as ONNX Runtime supports it, or the provider's kernels.
 pub(super) const fn is_allowed(activation: Activation, is_free: bool) -> bool {
     match activation {
         Activation::None
@@ -19,7 +18,7 @@ pub(super) const fn is_allowed(activation: Activation, is_free: bool) -> bool {
     }
 }
 
-/// The attributes by which a convolution does what `node` does to its result.
+/// The attributes by which a convolution applies `node` to its result.
 pub(super) fn attrs_of(graph: &Graph, node: &Node, is_free: bool) -> Option<Attrs> {
     if !node.domain.is_empty() && node.op_type != "QuickGelu" {
         return None;

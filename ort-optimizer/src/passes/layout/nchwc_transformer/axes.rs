@@ -1,8 +1,8 @@
-//! Which axes, and which part of them, nodes are about.
+//! The axes, and their ranges, of nodes.
 
 use ort_graph::{Attr, Graph, Node};
 
-/// The integers of an attribute, or of a constant input that took its place.
+/// The integers of an attribute, or of the constant input that replaced it.
 fn ints(graph: &Graph, node: &Node, name: &str, index: usize) -> Option<Vec<i64>> {
     match node.attrs.get(name) {
         Some(Attr::Ints(ints)) => Some(ints.clone()),
@@ -17,8 +17,8 @@ fn place(at: i64, n: usize) -> Option<usize> {
     usize::try_from(at.clamp(0, n)).ok()
 }
 
-/// The channels that a Slice takes of so many: from the first to (not including) the second. `None` if
-/// it is about other axes, or takes none.
+/// The range of channels that a Slice takes: from the first to (not including) the second. `None` if it slices other
+/// axes, or takes none.
 pub(super) fn of_slice(graph: &Graph, node: &Node, channels: usize) -> Option<(usize, usize)> {
     let axes = ints(graph, node, "axes", 3)?;
     let has_steps = node.inputs.get(4).copied().flatten().is_some();
@@ -29,7 +29,7 @@ pub(super) fn of_slice(graph: &Graph, node: &Node, channels: usize) -> Option<(u
     (!has_steps && start < end).then_some((start, end))
 }
 
-/// The axes of an image whose lengths a Shape tells: from the first to (not including) the second.
+/// The axes of an image whose lengths a Shape returns: from the first to (not including) the second.
 pub(super) fn of_shape(node: &Node) -> Option<(usize, usize)> {
     let int = |name: &str, default: i64| match node.attrs.get(name) {
         Some(&Attr::Int(at)) => at,
@@ -40,7 +40,7 @@ pub(super) fn of_shape(node: &Node) -> Option<(usize, usize)> {
 }
 
 /// Whether a reduction is over height and width, and keeps them.
-pub(super) fn are_of_planes(graph: &Graph, node: &Node) -> bool {
+pub(super) fn are_spatial(graph: &Graph, node: &Node) -> bool {
     let is_kept = !matches!(node.attrs.get("keepdims"), Some(Attr::Int(0)));
     let axes = ints(graph, node, "axes", 1).map(|axes| {
         let mut axes: Vec<i64> = axes.into_iter().map(|axis| axis.rem_euclid(4)).collect();

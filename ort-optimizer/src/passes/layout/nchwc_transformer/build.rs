@@ -1,5 +1,4 @@
-//! The patch that puts chosen nodes on blocks: values in both forms, and what leads from one to the
-//! other.
+//! The patch that converts chosen nodes to NCHWc: values in both forms, and reorders between them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,13 +6,13 @@ use ort_graph::{Attr, Attrs, Dim, Fact, NewNode, Node, NodeId, Patch, PatchError
 use ort_tensor::{DType, Tensor};
 
 use super::channels::Channels;
-use super::nodes::{int, ours, plain};
+use super::nodes::{int, nchwc_node, plain};
 use super::survey::{Kind, Survey, numbers_of_channels};
 use crate::eval::ConstEval;
 use crate::nchwc::DOMAIN;
 use crate::pass::Refusal;
 
-/// A value in blocks.
+/// A value in NCHWc.
 #[derive(Clone, Debug)]
 pub(super) struct Blocked {
     pub(super) channels: Channels,
@@ -23,28 +22,28 @@ pub(super) struct Blocked {
     split: Option<ValueId>,
 }
 
-/// What makes a constant the one it is: what it was, where its outputs lie, and its inputs.
+/// The identity of a reordered constant: the original, and the positions of its outputs and inputs.
 type Reordered = (ValueId, Vec<usize>, Option<Vec<usize>>);
 
-/// A patch in the making.
+/// A patch under construction.
 pub(super) struct Builder<'s> {
     pub(super) survey: &'s Survey<'s>,
     pub(super) eval: &'s dyn ConstEval,
     chosen: &'s HashSet<NodeId>,
     pub(super) patch: Patch,
-    /// Nodes that may yet change or move; `None` for one that has moved.
+    /// Nodes that may still change or move; `None` for one that has moved.
     nodes: Vec<Option<NewNode>>,
-    /// Where among the nodes the convolution stands that makes a value.
+    /// The index among the nodes of the convolution that computes a value.
     convs: HashMap<ValueId, usize>,
     blocked: HashMap<ValueId, Blocked>,
-    /// What has become of values in planes.
-    planes: HashMap<ValueId, ValueId>,
+    /// The replacements of values in NCHW.
+    nchw: HashMap<ValueId, ValueId>,
     constants: HashMap<Reordered, ValueId>,
     /// The shapes to split and to merge channels.
     shapes: HashMap<bool, ValueId>,
 }
 
-/// The patch that puts the chosen nodes on blocks, or those that cannot be, and why not.
+/// The patch that converts the chosen nodes to NCHWc, or the nodes that cannot be converted, with reasons.
 pub(super) fn build(
     survey: &Survey<'_>,
     chosen: &HashSet<NodeId>,
@@ -58,7 +57,7 @@ pub(super) fn build(
         nodes: Vec::new(),
         convs: HashMap::new(),
         blocked: HashMap::new(),
-        planes: HashMap::new(),
+        nchw: HashMap::new(),
         constants: HashMap::new(),
         shapes: HashMap::new(),
     };
@@ -72,11 +71,11 @@ pub(super) fn build(
     if !refused.is_empty() {
         return Err(refused);
     }
-    // Ids beyond what a graph can hold are nobody's fault in particular.
+    // No particular node is the reason when a graph runs out of ids.
     let full = |error: PatchError| {
         chosen.iter().map(|&id| (id, Refusal::from(error.clone()))).collect::<Vec<_>>()
     };
-    builder.leave_blocks().map_err(full)?;
+    builder.reorder_outputs().map_err(full)?;
     let Builder { mut patch, nodes, .. } = builder;
     nodes.into_iter().flatten().for_each(|node| patch.node(node));
     Ok(patch)
@@ -100,8 +99,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Whether a chosen node makes this value in blocks.
-    pub(super) fn is_made_in_blocks(&self, id: ValueId) -> bool {
+    /// Whether a chosen node computes this value in NCHWc.
+    pub(super) fn produces_nchwc(&self, id: ValueId) -> bool {
         let maker = self.survey.graph.producer(id).map(|(node, _)| node);
         maker.is_some_and(|node| {
             let leaves =
@@ -110,27 +109,27 @@ impl Builder<'_> {
         })
     }
 
-    /// The value in planes: as it was, or what replaces it.
-    pub(super) fn planes(&self, id: ValueId) -> ValueId {
-        self.planes.get(&id).copied().unwrap_or(id)
+    /// The value in NCHW: the original, or its replacement.
+    pub(super) fn nchw(&self, id: ValueId) -> ValueId {
+        self.nchw.get(&id).copied().unwrap_or(id)
     }
 
-    /// Lets `new` stand for a value in planes.
+    /// Sets the replacement of a value in NCHW.
     pub(super) fn replace(&mut self, old: ValueId, new: ValueId) {
         self.patch.replace(old, new);
-        self.planes.insert(old, new);
+        self.nchw.insert(old, new);
     }
 
-    /// How the channels of a value lie in blocks, where it is put if it is not there yet.
+    /// The channel layout of a value in NCHWc, to which it is converted if necessary.
     pub(super) fn channels(&mut self, id: ValueId) -> Result<Channels, Refusal> {
         if let Some(blocked) = self.blocked.get(&id) {
             return Ok(blocked.channels.clone());
         }
-        self.reorder_input(id, self.planes(id), Attrs::new())?;
+        self.reorder_input(id, self.nchw(id), Attrs::new())?;
         self.blocked.get(&id).map(|blocked| blocked.channels.clone()).ok_or(NO_IMAGE)
     }
 
-    /// Puts a value into blocks; `x` is what holds it in planes, or with its channels last.
+    /// Converts a value to NCHWc; `x` is the value in NCHW or NHWC.
     pub(super) fn reorder_input(
         &mut self,
         id: ValueId,
@@ -139,19 +138,19 @@ impl Builder<'_> {
     ) -> Result<(), Refusal> {
         let n = self.survey.channels(id).ok_or(NO_IMAGE)?;
         if !self.survey.can_reorder(n) {
-            return Err(Refusal("ONNX Runtime cannot put so many channels into blocks"));
+            return Err(Refusal("ONNX Runtime cannot reorder that many channels"));
         }
         let channels = Channels::padded(n, self.survey.block);
-        let node = ours("", "ReorderInput", vec![Some(x)], attrs);
+        let node = nchwc_node("", "ReorderInput", vec![Some(x)], attrs);
         self.make(node, id, channels, false)
     }
 
-    /// A value in blocks as `[N, C, H, W]`.
+    /// A value in NCHWc as `[N, C, H, W]`.
     pub(super) fn whole(&mut self, id: ValueId) -> Result<ValueId, Refusal> {
         self.shaped(id, false)
     }
 
-    /// A value in blocks as `[N, C/B, H, W, B]`, or as `[N, C, H, W]`.
+    /// A value in NCHWc as `[N, C/B, H, W, B]`, or as `[N, C, H, W]`.
     pub(super) fn shaped(&mut self, id: ValueId, is_split: bool) -> Result<ValueId, Refusal> {
         self.channels(id)?;
         let blocked = self.blocked.get(&id).ok_or(NO_IMAGE)?.clone();
@@ -170,7 +169,7 @@ impl Builder<'_> {
         Ok(value)
     }
 
-    /// Whether a value in blocks is there as `[N, C, H, W]` without a Reshape.
+    /// Whether a value in NCHWc is available as `[N, C, H, W]` without a Reshape.
     pub(super) fn is_whole(&self, id: ValueId) -> bool {
         self.blocked.get(&id).is_none_or(|blocked| blocked.whole.is_some())
     }
@@ -192,7 +191,7 @@ impl Builder<'_> {
         Ok(self.patch.constant(hint, tensor)?)
     }
 
-    /// Adds a node with one output, which is what `y` was, in blocks.
+    /// Adds a node with one output, which is `y` in NCHWc.
     pub(super) fn make(
         &mut self,
         node: NewNode,
@@ -206,18 +205,18 @@ impl Builder<'_> {
             self.convs.insert(value, self.nodes.len());
         }
         self.nodes.push(Some(node));
-        self.is_now(y, value, channels, is_split);
+        self.set_blocked(y, value, channels, is_split);
         Ok(())
     }
 
-    /// Adds a node with any number of outputs, which are there already.
+    /// Adds a node with any number of existing outputs.
     pub(super) fn push(&mut self, node: NewNode) {
         let node = self.stated(node);
         self.nodes.push(Some(node));
     }
 
-    /// Says that `value` is what `y` was, in blocks.
-    pub(super) fn is_now(
+    /// Records that `value` is `y` in NCHWc.
+    pub(super) fn set_blocked(
         &mut self,
         y: ValueId,
         value: ValueId,
@@ -236,7 +235,7 @@ impl Builder<'_> {
         node
     }
 
-    /// A value of the patch that holds what `old` did, in blocks.
+    /// A value of the patch for `old` in NCHWc.
     pub(super) fn new_value(
         &mut self,
         old: ValueId,
@@ -256,10 +255,10 @@ impl Builder<'_> {
         Ok(self.patch.value(graph.value(old).name.clone(), fact)?)
     }
 
-    /// The convolution that makes an image for this reader only and has no function at the end yet:
-    /// where it stands, and what it makes.
+    /// The convolution that computes an image for this reader only and has no activation yet: its index, and its
+    /// output.
     pub(super) fn open_conv(&self, x: ValueId) -> Option<(usize, ValueId)> {
-        if !self.survey.is_private(x) || !self.is_made_in_blocks(x) {
+        if !self.survey.is_private(x) || !self.produces_nchwc(x) {
             return None;
         }
         let value = self.blocked.get(&x)?.whole?;
@@ -268,14 +267,13 @@ impl Builder<'_> {
         node.attrs.get("activation").is_none().then_some((at, value))
     }
 
-    /// Whether the convolution at this place adds another image already.
+    /// Whether the convolution at this index already adds another image.
     pub(super) fn has_sum(&self, at: usize) -> bool {
         let node = self.nodes.get(at).and_then(Option::as_ref);
         node.is_none_or(|node| node.inputs.get(3).is_some())
     }
 
-    /// Changes a convolution, which comes last from now on: only one reads what it makes, and has not
-    /// been added yet.
+    /// Changes a convolution and moves it to the end: its only reader has not been added yet.
     pub(super) fn change_conv(&mut self, at: usize, change: impl FnOnce(&mut NewNode)) {
         let Some(mut node) = self.nodes.get_mut(at).and_then(Option::take) else { return };
         change(&mut node);
@@ -285,7 +283,7 @@ impl Builder<'_> {
         self.nodes.push(Some(node));
     }
 
-    /// A constant in the order of blocks, made once for all who share it.
+    /// A constant in NCHWc order, made once for all nodes that share it.
     pub(super) fn reordered(
         &mut self,
         id: ValueId,
@@ -297,7 +295,7 @@ impl Builder<'_> {
         if let Some(&value) = self.constants.get(&key) {
             return Ok(value);
         }
-        let wrong = Refusal("its constants are not what they must be");
+        let wrong = Refusal("its constants are invalid");
         let tensor = tensor(self.survey.graph.constant(id).ok_or(wrong)?).ok_or(wrong)?;
         let value = self.patch.constant(self.survey.graph.value(id).name.clone(), tensor)?;
         self.constants.insert(key, value);
@@ -321,12 +319,12 @@ impl Builder<'_> {
         })
     }
 
-    /// Puts what is made in blocks into planes where somebody reads it so.
-    fn leave_blocks(&mut self) -> Result<(), PatchError> {
+    /// Converts values computed in NCHWc to NCHW where they are read as NCHW.
+    fn reorder_outputs(&mut self) -> Result<(), PatchError> {
         let graph = self.survey.graph;
         for &id in &self.survey.order {
             for &y in graph.node(id).outputs.iter().flatten() {
-                if self.is_made_in_blocks(y) && self.is_read_in_planes(y) {
+                if self.produces_nchwc(y) && self.is_read_as_nchw(y) {
                     self.reorder_output(y)?;
                 }
             }
@@ -334,12 +332,12 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn is_read_in_planes(&self, id: ValueId) -> bool {
-        let reads_blocks = |node: &NodeId| {
+    fn is_read_as_nchw(&self, id: ValueId) -> bool {
+        let reads_nchwc = |node: &NodeId| {
             self.chosen.contains(node) && !matches!(self.survey.kinds[node], Kind::FromLast)
         };
         let graph = self.survey.graph;
-        graph.outputs().contains(&id) || !graph.consumers(id).iter().all(reads_blocks)
+        graph.outputs().contains(&id) || !graph.consumers(id).iter().all(reads_nchwc)
     }
 
     fn reorder_output(&mut self, id: ValueId) -> Result<(), PatchError> {
@@ -351,17 +349,17 @@ impl Builder<'_> {
         let is_trailing = channels.is_trailing();
         let n = if is_trailing { channels.n() } else { channels.n_padded() };
         let attrs = Attrs::new().with("channels", int(n));
-        let node = ours("", "ReorderOutput", vec![Some(x)], attrs);
-        let planes = if is_trailing { y } else { self.patch.value(name, Fact::UNKNOWN)? };
-        self.push(NewNode { outputs: vec![Some(planes)], ..node });
+        let node = nchwc_node("", "ReorderOutput", vec![Some(x)], attrs);
+        let nchw = if is_trailing { y } else { self.patch.value(name, Fact::UNKNOWN)? };
+        self.push(NewNode { outputs: vec![Some(nchw)], ..node });
         if !is_trailing {
-            // Padding between channels is left out one by one.
+            // Padding between channels is removed by a Gather.
             let places: Vec<i64> =
                 channels.places().into_iter().map(|at| i64::try_from(at).unwrap_or(0)).collect();
             let Ok(places) = self.ints("places", &places) else { return Ok(()) };
             let attrs = Attrs::new().with("axis", Attr::Int(1));
             let version = self.survey.version(&[1, 11, 13]);
-            let node = plain("", "Gather", version, vec![Some(planes), Some(places)], attrs);
+            let node = plain("", "Gather", version, vec![Some(nchw), Some(places)], attrs);
             self.push(NewNode { outputs: vec![Some(y)], ..node });
         }
         self.replace(id, y);
@@ -369,7 +367,7 @@ impl Builder<'_> {
     }
 }
 
-const NO_IMAGE: Refusal = Refusal("it reads what is no image");
+const NO_IMAGE: Refusal = Refusal("it reads something that is not an image");
 const TOO_LARGE: Refusal = Refusal("it is too large");
 
 fn sizes(channels: &Channels) -> Vec<usize> {

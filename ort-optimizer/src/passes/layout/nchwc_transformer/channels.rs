@@ -1,6 +1,6 @@
-//! How the channels of a value lie in blocks.
+//! The layout of a value's channels in NCHWc.
 
-/// Channels in blocks, segment after segment.
+/// Channels in NCHWc, as consecutive segments.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Channels(Vec<Segment>);
 
@@ -11,18 +11,17 @@ pub(super) struct Segment {
     pub(super) n: usize,
     /// How many there are with the padding.
     pub(super) padded: usize,
-    /// What every element of the padding is; `None` if they are finite, but not known or not one
-    /// number.
+    /// The value of every element of the padding; `None` if they are finite, but unknown or different.
     pub(super) number: Option<f32>,
 }
 
 impl Channels {
-    /// So many channels, padded with zeros to whole blocks.
+    /// `n` channels, padded with zeros to whole blocks.
     pub(super) fn padded(n: usize, block: usize) -> Self {
         Self(vec![Segment { n, padded: n.next_multiple_of(block), number: Some(0.0) }])
     }
 
-    /// One after the other. Segments without padding are part of what follows.
+    /// The concatenation. Segments without padding are merged with the next.
     pub(super) fn concat<'a>(parts: impl IntoIterator<Item = &'a Channels>) -> Self {
         let mut all: Vec<Segment> = Vec::new();
         for segment in parts.into_iter().flat_map(|part| &part.0) {
@@ -38,7 +37,7 @@ impl Channels {
         Self(all)
     }
 
-    /// The same places with this in the padding of each segment.
+    /// The same layout with this in the padding of each segment.
     ///
     /// # Errors
     /// The first that `number` returns.
@@ -54,7 +53,7 @@ impl Channels {
         filled.collect::<Result<_, E>>().map(Self)
     }
 
-    /// The same places with zeros in the padding.
+    /// The same layout with zeros in the padding.
     pub(super) fn zeroed(&self) -> Self {
         Self(self.0.iter().map(|segment| Segment { number: Some(0.0), ..*segment }).collect())
     }
@@ -78,12 +77,12 @@ impl Channels {
         self.n() == self.n_padded()
     }
 
-    /// Whether all padding is behind the last channel.
+    /// Whether all padding is after the last channel.
     pub(super) fn is_trailing(&self) -> bool {
         self.0.len() == 1
     }
 
-    /// Whether all channels lie in the same places.
+    /// Whether all channels have the same positions.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let places = |channels: &Self| -> Vec<(usize, usize)> {
             channels.0.iter().map(|segment| (segment.n, segment.padded)).collect()
@@ -91,7 +90,7 @@ impl Channels {
         places(self) == places(other)
     }
 
-    /// Where each channel of the image lies.
+    /// The position of each channel of the image.
     pub(super) fn places(&self) -> Vec<usize> {
         let mut places = Vec::with_capacity(self.n());
         let mut start = 0;
@@ -102,8 +101,8 @@ impl Channels {
         places
     }
 
-    /// The blocks that hold the channels from `start` to `end` and no others: where they begin and
-    /// how they lie. `None` if a block has others, too.
+    /// The blocks that contain exactly the channels from `start` to `end`: where they begin, and their layout. `None`
+    /// if a block contains others, too.
     pub(super) fn part(&self, start: usize, end: usize, block: usize) -> Option<(usize, Self)> {
         let (mut before, mut place) = (0, 0);
         let (mut first, mut parts) = (None, Vec::new());
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_whole_blocks() {
+    fn parts_consist_of_whole_blocks() {
         let of = |n| Channels::padded(n, 8);
         let all = Channels::concat(&[of(27), of(13)]);
         let part =

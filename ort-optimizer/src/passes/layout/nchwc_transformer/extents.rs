@@ -1,10 +1,9 @@
-//! What is known of the lengths of axes: enough to prove two equal, and to guess how long.
+//! The lengths of axes, as far as known: enough to prove two equal, and to estimate them.
 //!
-//! A length is a number, or a formula of lengths that are only known in a run: `⌊(n + a)/b⌋`, as a
-//! window with a stride makes it, or `n·f`, as Resize does, and something added. Formulas are kept in a
-//! normal form, so that a convolution with a kernel of 3 and one padded element gives the same
-//! formula as one with a kernel of 1, and two strides of 2 the same as one of 4.
-//! Source: ONNX Runtime 1.31's `NchwcTransformer` counts halvings of axes to the same end.
+//! A length is a number, or a formula of lengths that are only known in a run: `⌊(n + a)/b⌋`, for a window with a
+//! stride, or `n·f`, for Resize, plus an offset. Formulas are kept in a normal form, so that a convolution with a
+//! kernel of 3 and one padded element gives the same formula as one with a kernel of 1, and two strides of 2 the same
+//! as one of 4. Source: ONNX Runtime 1.31's `NchwcTransformer` counts halvings of axes for the same purpose.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -19,7 +18,7 @@ use ort_ops::ops::max_pool::MaxPool;
 use super::upsample;
 use crate::nchwc::is_elementwise;
 
-/// A length: what `base` is, and `offset` more.
+/// A length: `base + offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Extent {
     base: Option<usize>,
@@ -40,18 +39,18 @@ enum Term {
 #[derive(Debug, Default)]
 pub(super) struct Extents {
     terms: HashMap<Term, usize>,
-    /// Each term, and a guess of its value.
+    /// Each term, and an estimate of its value.
     list: Vec<(Term, f64)>,
     of_values: HashMap<ValueId, [Extent; 4]>,
-    /// What each name stands for.
+    /// The extent of each name.
     symbols: HashMap<Arc<str>, Extent>,
 }
 
-/// What an image of unknown height or width is taken for: as large as networks are trained with.
+/// The assumed height or width of an image of unknown size: the usual one in training.
 const USUAL_EXTENT: f64 = 224.0;
 
 impl Extents {
-    /// Those of all values of a graph whose nodes are in this order.
+    /// The extents of all values of a graph whose nodes are in this order.
     pub(super) fn of(graph: &Graph, order: &[ort_graph::NodeId]) -> Self {
         let mut extents = Self::default();
         for id in graph.value_ids().filter(|&id| graph.producer(id).is_none()) {
@@ -66,7 +65,7 @@ impl Extents {
         extents
     }
 
-    /// Those of a tensor of rank 4.
+    /// The extents of a tensor of rank 4.
     pub(super) fn get(&self, id: ValueId) -> Option<[Extent; 4]> {
         self.of_values.get(&id).copied()
     }
@@ -77,7 +76,7 @@ impl Extents {
         [0, 2, 3].into_iter().all(|axis| a[axis] == b[axis])
     }
 
-    /// A guess of how many positions an image has, times the number of images.
+    /// An estimate of the number of positions of an image, times the number of images.
     pub(super) fn positions(&self, id: ValueId) -> f64 {
         let Some(extents) = self.get(id) else { return USUAL_EXTENT * USUAL_EXTENT };
         [0, 2, 3].into_iter().map(|axis| self.guess(extents[axis])).product()
@@ -117,7 +116,7 @@ impl Extents {
         self.of_values.insert(id, extents);
     }
 
-    /// The length of an axis of what `node` makes, as a formula of those of what it reads.
+    /// The length of an axis of the output of `node`, as a formula of its inputs'.
     fn derived(&mut self, graph: &Graph, node: &Node, axis: usize) -> Option<Extent> {
         let x = self.get(image_of(graph, node)?)?;
         if let Some((window, kernel)) = window_of(graph, node) {
@@ -246,13 +245,13 @@ const fn usual(axis: usize) -> f64 {
     if axis == 0 { 1.0 } else { USUAL_EXTENT }
 }
 
-/// The first input that is computed or given, of rank 4.
+/// The first input of rank 4 that is not constant.
 fn image_of(graph: &Graph, node: &Node) -> Option<ValueId> {
     let mut inputs = node.inputs.iter().flatten().copied();
     inputs.find(|&id| graph.constant(id).is_none() && graph.fact(id).rank() == Some(4))
 }
 
-/// The windows of a convolution or pool in planes.
+/// The windows of a convolution or pool in NCHW.
 fn window_of(graph: &Graph, node: &Node) -> Option<(WindowAttrs, Vec<usize>)> {
     let op = &*node.op as &dyn Any;
     if let Some(conv) = op.downcast_ref::<Conv>() {

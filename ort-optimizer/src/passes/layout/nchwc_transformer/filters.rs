@@ -1,4 +1,4 @@
-//! Filters, biases and factors of channels, in the order and with the padding that blocks have.
+//! Filters, biases and channel factors, in the order and with the padding of NCHWc.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,11 +9,10 @@ use ort_tensor::{DType, Tensor, TensorError};
 use super::channels::Channels;
 use crate::eval::ConstEval;
 
-/// A part of this many weights (256 KiB) takes longer to write than a thread to come.
+/// A part of this many weights (256 KiB) takes longer to write than a thread takes to start.
 const PART_LEN: usize = 1 << 16;
 
-/// Filters `[O, I, KH, KW]` in blocks, with zeros where outputs are padding, and inputs if they are in
-/// blocks.
+/// Filters `[O, I, KH, KW]` in NCHWc, with zeros where outputs are padding, and where inputs in NCHWc are.
 ///
 /// # Errors
 /// If they are not float32, or for other numbers of channels.
@@ -42,7 +41,7 @@ pub(super) fn filters(
     Ok(tensor)
 }
 
-/// One number a channel, with zeros in the padding.
+/// One number per channel, with zeros in the padding.
 ///
 /// # Errors
 /// If the numbers are not float32.

@@ -1,40 +1,39 @@
-//! NchwcTransformer: images stay in blocks of channels through the whole network.
+//! NchwcTransformer: images stay in NCHWc through the whole network.
 //!
-//! A block is as many channels as a vector register of the machine has floats, and lies side by side
-//! in memory: `[N][C/B][H][W][B]`. Convolutions then read and write whole vectors without copying
-//! windows to columns. B is [`Options::layout_block`](crate::Options::layout_block); without it the pass
-//! does nothing.
+//! A block has as many channels as a vector register of the machine has floats, contiguous in memory:
+//! `[N][C/B][H][W][B]`. Convolutions then read and write whole vectors without copying windows to columns. B is
+//! [`Options::layout_block`](crate::Options::layout_block); without it the pass does nothing.
 //!
 //! ```text
-//! survey    what each node could do with blocks, if it were given them
-//! plan      which nodes are to: those for which all takes the least time (a minimal cut)
-//! build     one patch: values in blocks and in planes, each made once, and what leads between them;
-//!           whoever turns out to be unable is left out, and the plan made anew
+//! survey    which nodes support NCHWc, and how
+//! plan      which nodes to convert: those that minimize the total time (a minimum cut)
+//! build     one patch: values in NCHWc and in NCHW, each made once, and reorders between them; without nodes that
+//! turn out to be impossible, after which the plan is repeated
 //! ```
 //!
-//! | in planes | in blocks |
+//! | NCHW | NCHWc |
 //! |---|---|
 //! | Conv, FusedConv | com.microsoft.nchwc:Conv, filters and biases reordered and padded with zeros |
-//! | an activation or Add behind a convolution without other readers | part of the convolution |
+//! | an activation or Add after a convolution without other readers | part of the convolution |
 //! | BatchNormalization; Mul, Add, Sub with a number for each channel | Conv with a filter of one number for each channel |
-//! | MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, ReduceMax and ReduceMean over planes, Resize by whole factors | those of com.microsoft.nchwc |
+//! | MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, ReduceMax and ReduceMean over spatial axes, Resize by
+//! whole factors | those of com.microsoft.nchwc |
 //! | functions of elements, of one image or of several of the same channels | themselves; where one may be broadcast along the other, on `[N, C/B, H, W, B]` |
 //! | Concat, Split, Slice of channels | themselves, on whole blocks |
 //! | Transpose between channels first and last | reorders |
-//! | Shape | itself, with the number of channels put right |
+//! | Shape | itself, with the number of channels corrected |
 //!
-//! A value in blocks keeps its shape but for the padding, which need not be at the end: behind Concat it
-//! lies between channels, where the next filters have zeros. Padding holds what operators make of
-//! zeros; a node that would make it infinite stays in planes. (Infinities among the channels of an
-//! image itself may become NaN in the padding, and reach other channels from there, as in ONNX Runtime.)
+//! A value in NCHWc keeps its shape except for the padding, which need not be at the end: after Concat it is between
+//! channels, where the next filters have zeros. Padding holds what operators make of zeros; a node that would make it
+//! infinite stays in NCHW. (Infinities among the channels of an image itself may become NaN in the padding, and reach
+//! other channels from there, as in ONNX Runtime.)
 //!
-//! At level `layout` all forms are such that ONNX Runtime loads them, where its blocks are as large. At
-//! level `all` there are more, which it does not document or have: HardSwish and QuickGelu in
-//! convolutions, and reorders of numbers of channels that are no multiple of four. (`block_size` is ours as well, and not written to
-//! files.)
+//! At level `layout` ONNX Runtime loads all forms, if its block size is the same. At level `all` there are more,
+//! which it does not document or have: HardSwish and QuickGelu in convolutions, and reorders of numbers of channels
+//! that are no multiple of four. (`block_size` is ours as well, and not written to files.)
 //!
-//! Source: ONNX Runtime 1.31, `NchwcTransformer`. It walks node by node and puts into blocks whatever
-//! can be; it leaves them for broadcasts, for padded channels in Concat and pools, and for most functions.
+//! Source: ONNX Runtime 1.31, `NchwcTransformer`. It converts node by node whatever it can, and back for broadcasts,
+//! for padded channels in Concat and pools, and for most functions.
 
 mod activations;
 mod axes;
@@ -67,13 +66,13 @@ pub(crate) const PASS: Pass = Pass {
     start: || Box::new(NchwcTransformer { refused: None, n_nodes: 0 }),
 };
 
-/// A plan is made anew for those who turn out to be unable, but not more often than this.
+/// A plan is repeated when nodes turn out to be impossible, but not more often than this.
 const MAX_PLANS: usize = 16;
 
 struct NchwcTransformer {
-    /// Why nodes were left in planes, once the graph has been seen.
+    /// Why nodes were left in NCHW, once the graph was surveyed.
     refused: Option<HashMap<NodeId, Refusal>>,
-    /// How many nodes the patch puts on blocks.
+    /// How many nodes the patch converts.
     n_nodes: usize,
 }
 
@@ -133,7 +132,7 @@ impl NchwcTransformer {
     }
 }
 
-/// Says of each convolution in planes that it could be in blocks, unless there is another reason.
+/// Reports each remaining NCHW convolution as unprofitable, unless there is another reason.
 fn refuse_convs(
     survey: &Survey<'_>,
     chosen: &HashSet<NodeId>,

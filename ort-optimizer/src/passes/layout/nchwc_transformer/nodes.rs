@@ -1,4 +1,4 @@
-//! Nodes to be.
+//! New nodes.
 
 use ort_graph::{Attr, Attrs, NewNode, ValueId};
 
@@ -9,7 +9,7 @@ pub(super) fn int(n: usize) -> Attr {
 }
 
 /// A node of com.microsoft.nchwc.
-pub(super) fn ours(
+pub(super) fn nchwc_node(
     name: &str,
     op_type: &str,
     inputs: Vec<Option<ValueId>>,

@@ -1,7 +1,7 @@
-//! What becomes of the numbers in the padding.
+//! The numbers in the padding.
 //!
-//! Padding begins as zeros. Nobody reads it but filters that are zero there, so that it does not matter
-//! what it holds, as long as that is finite.
+//! Padding starts as zeros. Only filters that are zero there read it, so its contents do not matter as long as they
+//! are finite.
 
 use ort_graph::{Graph, Node, ValueId};
 use ort_ops::activation::Activation;
@@ -13,7 +13,7 @@ use crate::pass::Refusal;
 
 const NOT_FINITE: Refusal = Refusal("its padding may be infinite");
 
-/// The padding behind a convolution, whose filters and bias are zero there.
+/// The padding after a convolution, whose filters and bias are zero there.
 ///
 /// # Errors
 /// If it may not be finite.
@@ -28,7 +28,7 @@ pub(super) fn of_conv(
     })
 }
 
-/// The padding of something between the elements of an image and zero.
+/// The padding of a result that lies between the elements of an image and zero.
 ///
 /// # Errors
 /// Never.
@@ -36,7 +36,7 @@ pub(super) fn between(channels: &Channels) -> Result<Channels, Refusal> {
     channels.filled(|at| Ok(channels.segments()[at].number.filter(|&number| number == 0.0)))
 }
 
-/// The padding of a function of images, which all lie in the same places, and of single numbers.
+/// The padding of a function of images with the same layout, and of scalars.
 ///
 /// # Errors
 /// If it may not be finite.
@@ -57,7 +57,7 @@ pub(super) fn of_function(
                     number.map(Some).map_err(|_| NOT_FINITE)
                 }
                 None => match graph.constant(id) {
-                    // Numbers of channels have ones there.
+                    // Per-channel constants have ones there.
                     Some(constant) if constant.len() > 1 => {
                         Tensor::from_slice(&[1, 1, 1, 1], &[1.0_f32])
                             .map(Some)
@@ -76,7 +76,7 @@ pub(super) fn of_function(
 }
 
 fn finite(number: f64) -> Result<f32, Refusal> {
-    #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
+    #[expect(clippy::cast_possible_truncation, reason = "the graph rounds on purpose")]
     let number = number as f32;
     if number.is_finite() { Ok(number) } else { Err(NOT_FINITE) }
 }

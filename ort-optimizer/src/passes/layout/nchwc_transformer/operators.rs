@@ -1,4 +1,4 @@
-//! Each kind of node on blocks.
+//! Each kind of node in NCHWc.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use ort_tensor::Tensor;
 use super::build::Builder;
 use super::channels::Channels;
 use super::filters::{filters, of_channels};
-use super::nodes::{int, ours, plain};
+use super::nodes::{int, nchwc_node, plain};
 use super::survey::{Affine, Filters, Form};
 use super::{activations, numbers};
 use crate::pass::Refusal;
@@ -21,9 +21,9 @@ impl Builder<'_> {
             return Err(MISSING);
         };
         let (block, n_outputs) = (self.survey.block, of.shape[0]);
-        // What is in planes anyway, and has less than a block of channels, stays there.
-        let is_planar = of.form == Form::Planes && !self.is_made_in_blocks(*x);
-        let x_channels = if is_planar { None } else { Some(self.channels(*x)?) };
+        // An input in NCHW with less than a block of channels stays in NCHW.
+        let is_nchw = of.form == Form::Nchw && !self.produces_nchwc(*x);
+        let x_channels = if is_nchw { None } else { Some(self.channels(*x)?) };
         let padded = Channels::padded(n_outputs, block);
         let outputs = match (of.form, &x_channels) {
             (Form::Depthwise, Some(x)) => x.zeroed(),
@@ -32,15 +32,15 @@ impl Builder<'_> {
             }
             _ => padded,
         };
-        let in_blocks = match of.form {
-            Form::Planes | Form::Dense => x_channels.clone(),
+        let inputs = match of.form {
+            Form::Nchw | Form::Dense => x_channels.clone(),
             Form::Depthwise => None,
             Form::Grouped => Some(Channels::padded(of.shape[1], block)),
         };
         let group = if of.form == Form::Depthwise { outputs.n_padded() } else { of.group };
         let by = (block, self.eval);
-        let w = self.reordered(*w, &outputs, in_blocks.as_ref(), |w| {
-            filters(w, &outputs, in_blocks.as_ref(), by).ok()
+        let w = self.reordered(*w, &outputs, inputs.as_ref(), |w| {
+            filters(w, &outputs, inputs.as_ref(), by).ok()
         })?;
         let bias = match node.inputs.get(2) {
             Some(&Some(bias)) => {
@@ -48,7 +48,7 @@ impl Builder<'_> {
             }
             _ => None,
         };
-        let x = if is_planar { self.planes(*x) } else { self.whole(*x)? };
+        let x = if is_nchw { self.nchw(*x) } else { self.whole(*x)? };
         let mut inputs = vec![Some(x), Some(w)];
         let mut sum_channels = None;
         if let Some(&Some(sum)) = node.inputs.get(3) {
@@ -64,15 +64,15 @@ impl Builder<'_> {
         let channels = numbers::of_conv(&outputs, sum_channels.as_ref(), activation)?;
         let mut attrs = node.attrs.clone();
         attrs.set("group", int(group));
-        self.make(ours(&node.name, "Conv", inputs, attrs), y, channels, false)
+        self.make(nchwc_node(&node.name, "Conv", inputs, attrs), y, channels, false)
     }
 
-    /// A convolution of each channel with one number.
+    /// A depthwise convolution with a factor and a summand per channel.
     pub(super) fn affine(&mut self, node: &Node, affine: &Affine) -> Result<(), Refusal> {
         let y = first_output(node).ok_or(MISSING)?;
         let x = self.survey.images(node).next().ok_or(MISSING)?;
         let channels = self.channels(x)?.zeroed();
-        let wrong = |_| Refusal("its constants are not what they must be");
+        let wrong = |_| Refusal("its constants are invalid");
         let tensor = |numbers: &[f32], shape: &[usize]| Tensor::from_slice(shape, numbers);
         let n = affine.factors.len();
         let factors = tensor(&affine.factors, &[n, 1, 1, 1]).map_err(|_| wrong(()))?;
@@ -87,7 +87,7 @@ impl Builder<'_> {
         let attrs = Attrs::new()
             .with("group", int(channels.n_padded()))
             .with("kernel_shape", Attr::Ints(vec![1, 1]));
-        self.make(ours(&node.name, "Conv", inputs, attrs), y, channels, false)
+        self.make(nchwc_node(&node.name, "Conv", inputs, attrs), y, channels, false)
     }
 
     pub(super) fn pool(&mut self, node: &Node) -> Result<(), Refusal> {
@@ -95,21 +95,20 @@ impl Builder<'_> {
         let kept = |name: &str| name != "storage_order";
         let attrs = node.attrs.iter().filter(|(name, _)| kept(name));
         let attrs = attrs.map(|(name, attr)| (name.to_owned(), attr.clone())).collect();
-        self.of_planes(node, &node.op_type.clone(), attrs, is_max)
+        self.spatial(node, &node.op_type.clone(), attrs, is_max)
     }
 
     pub(super) fn global_pool(&mut self, node: &Node, op_type: &str) -> Result<(), Refusal> {
-        self.of_planes(node, op_type, Attrs::new(), op_type == "GlobalMaxPool")
+        self.spatial(node, op_type, Attrs::new(), op_type == "GlobalMaxPool")
     }
 
     pub(super) fn upsample(&mut self, node: &Node, attrs: Attrs) -> Result<(), Refusal> {
         let is_nearest = matches!(attrs.get("mode"), Some(Attr::String(mode)) if mode == "nearest");
-        self.of_planes(node, "Upsample", attrs, is_nearest)
+        self.spatial(node, "Upsample", attrs, is_nearest)
     }
 
-    /// An operator on each plane, which gives elements of its input, or else something between them
-    /// (and, it may be, zero).
-    fn of_planes(
+    /// A spatial operator, whose results are elements of its input, or lie between them (and possibly zero).
+    fn spatial(
         &mut self,
         node: &Node,
         op_type: &str,
@@ -122,7 +121,7 @@ impl Builder<'_> {
         let channels = self.channels(x)?;
         let channels = if gives_elements { channels } else { numbers::between(&channels)? };
         let x = self.whole(x)?;
-        self.make(ours(&node.name, op_type, vec![Some(x)], attrs), y, channels, false)
+        self.make(nchwc_node(&node.name, op_type, vec![Some(x)], attrs), y, channels, false)
     }
 
     pub(super) fn elementwise(&mut self, node: &Node) -> Result<(), Refusal> {
@@ -139,7 +138,7 @@ impl Builder<'_> {
         if are_equal && self.fused(node, (&images, y), &channels)? {
             return Ok(());
         }
-        // Where one may be broadcast along the other, channels must not be among the axes.
+        // Where one may be broadcast along the other, channels must not be a broadcast axis.
         let of_channels =
             |id: &ValueId| self.survey.graph.constant(*id).is_some_and(|k| k.len() > 1);
         let numbers: Vec<ValueId> =
@@ -159,7 +158,7 @@ impl Builder<'_> {
         self.make(new, y, channels, is_split)
     }
 
-    /// Lets a convolution before it do the work, if one can.
+    /// Fuses the node into the convolution before it, if possible.
     fn fused(
         &mut self,
         node: &Node,
@@ -178,7 +177,7 @@ impl Builder<'_> {
                 value
             }
             [a, b] if a != b && matches!(node.op_type.as_str(), "Add" | "Sum") => {
-                // The later of two, so that it finds the other one ready.
+                // The later of two, since the other is then computed before it.
                 let open = [(a, b), (b, a)].into_iter().filter_map(|(x, other)| {
                     let (at, value) = self.open_conv(x)?;
                     (!self.has_sum(at)).then_some((at, value, other))
@@ -193,7 +192,7 @@ impl Builder<'_> {
             }
             _ => return Ok(false),
         };
-        self.is_now(y, value, channels.clone(), false);
+        self.set_blocked(y, value, channels.clone(), false);
         Ok(true)
     }
 
@@ -218,7 +217,7 @@ impl Builder<'_> {
             let (_, part) = part.ok_or(NOT_WHOLE)?;
             padded.push(i64::try_from(part.n_padded()).unwrap_or(0));
             let value = self.new_value(y, &part, false)?;
-            self.is_now(y, value, part, false);
+            self.set_blocked(y, value, part, false);
             outputs.push(Some(value));
             start += n;
         }
@@ -255,7 +254,7 @@ impl Builder<'_> {
         self.make(plain(&node.name, "Slice", node.since_version, inputs, attrs), y, part, false)
     }
 
-    /// The shape of an image: that in blocks, with the right number of channels.
+    /// The shape of an image: that of the NCHWc value, with the right number of channels.
     pub(super) fn shape_of(&mut self, node: &Node, axes: Range<usize>) -> Result<(), Refusal> {
         let (Some(&Some(x)), Some(y)) = (node.inputs.first(), first_output(node)) else {
             return Err(MISSING);
@@ -295,7 +294,7 @@ impl Builder<'_> {
         let x = self.whole(x)?;
         let graph = self.survey.graph;
         let value = self.patch.value(graph.value(y).name.clone(), graph.fact(y).clone())?;
-        let new = ours(&node.name, "ReorderOutput", vec![Some(x)], attrs);
+        let new = nchwc_node(&node.name, "ReorderOutput", vec![Some(x)], attrs);
         self.push(NewNode { outputs: vec![Some(value)], ..new });
         self.replace(y, value);
         Ok(())
@@ -306,7 +305,7 @@ impl Builder<'_> {
             return Err(MISSING);
         };
         let attrs = Attrs::new().with("channels_last", Attr::Int(1));
-        self.reorder_input(y, self.planes(x), attrs)
+        self.reorder_input(y, self.nchw(x), attrs)
     }
 }
 
@@ -318,6 +317,6 @@ fn first_output(node: &Node) -> Option<ValueId> {
 }
 
 fn expect_alike(a: &Channels, b: &Channels) -> Result<(), Refusal> {
-    let differ = Refusal("the channels of its operands lie in different places");
+    let differ = Refusal("the channels of its operands have different layouts");
     if a.is_like(b) { Ok(()) } else { Err(differ) }
 }

@@ -1,28 +1,26 @@
-//! Which nodes are to work on blocks: those for which all together takes the least time.
+//! Which nodes to convert to NCHWc: those that minimize the total time.
 //!
-//! What an operator takes in planes and in blocks, and what it takes to reorder a value, is estimated in
-//! units of one floating-point operation at full speed. Rough numbers will do: all of them scale with the
-//! images, so that an image of unknown size may be taken for a usual one. The cheapest choice is a
-//! minimal cut of a network, in which `a → b` costs what it says if `a` works on blocks and `b` does not:
-//!
-//! ```text
-//! always → node         what the node takes longer in planes
-//! node → never          what it takes longer in blocks, padding included
-//! ```
-//!
-//! A value is there in planes, in blocks, or both. Who works on blocks reads it in blocks, all others
-//! in planes, as do the caller and subgraphs; if its maker makes the other form, it is reordered, once
-//! for all readers:
+//! The times of an operator in NCHW and in NCHWc, and of a reorder, are estimated in units of one floating-point
+//! operation at peak performance. Rough numbers suffice: all of them scale with the images, so a usual size can be
+//! assumed for an unknown one. The cheapest choice is a minimum cut of a network, in which `a → b` adds its cost if
+//! `a` works in NCHWc and `b` does not:
 //!
 //! ```text
-//! in blocks → maker     one ReorderInput         reader → in blocks    more than all else
-//! maker → in planes     one ReorderOutput        in planes → reader    more than all else
+//! always → node         the node's extra time in NCHW
+//! node → never          its extra time in NCHWc, padding included
 //! ```
 //!
-//! Little but convolutions and pools gains by blocks, so a region of blocks is there for the sake of
-//! some of them, and together they gain more than the reorders around it take: 3·3 filters of 64 channels
-//! do alone, pointwise ones and small images hardly ever. What gains nothing follows its neighbours. Ties
-//! stay in planes.
+//! A value exists in NCHW, in NCHWc, or both. Nodes in NCHWc read it in NCHWc, all others in NCHW, as do the caller
+//! and subgraphs; if its producer computes the other form, it is reordered, once for all readers:
+//!
+//! ```text
+//! NCHWc → producer      one ReorderInput         reader → NCHWc       more than all else
+//! producer → NCHW       one ReorderOutput        NCHW → reader        more than all else
+//! ```
+//!
+//! Only convolutions and pools gain much from NCHWc, so a region in NCHWc contains some that together gain more than
+//! the reorders around it cost: 3·3 filters of 64 channels do alone, pointwise ones and small images hardly ever.
+//! Other nodes follow their neighbours. Ties stay in NCHW.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -33,26 +31,27 @@ use super::channels::Channels;
 use super::survey::{Filters, Form, Kind, Survey};
 use crate::cut::{NEVER, Network, Vertex};
 
-/// To read an element and write it where vectors do not reach.
+/// To reorder an element, without vector instructions.
 const REORDER: f64 = 100.0;
 /// To start one more node.
 const NODE: f64 = 100_000.0;
-/// To read and write an element of padding that would not be there in planes, or an element for the
-/// sake of a function that a convolution could apply.
+/// To read and write an element of padding that NCHW would not have, or an element for a function that a convolution
+/// could fuse.
 const ELEMENT: f64 = 30.0;
-/// To put an element where a matrix product wants it, or to write a result.
+/// To copy an element for a matrix product, or to write a result.
 const COPY: f64 = 16.0;
 
-/// The nodes that are to work on blocks. `pinned` do not.
+/// The nodes to convert to NCHWc, without `pinned`.
 pub(super) fn choose(survey: &Survey<'_>, pinned: &HashSet<NodeId>) -> HashSet<NodeId> {
-    let lies = lies(survey);
-    let mut plan = Plan { survey, lies: &lies, network: Network::new(), vertices: HashMap::new() };
+    let layouts = layouts(survey);
+    let mut plan =
+        Plan { survey, layouts: &layouts, network: Network::new(), vertices: HashMap::new() };
     let is_free = |id: &&NodeId| survey.kinds.contains_key(id) && !pinned.contains(id);
     let free: Vec<NodeId> = survey.order.iter().filter(is_free).copied().collect();
     for &id in &free {
         let vertex = plan.network.vertex();
         plan.vertices.insert(id, vertex);
-        let (gain, loss) = costs(survey, &lies, survey.graph.node(id), &survey.kinds[&id]);
+        let (gain, loss) = costs(survey, &layouts, survey.graph.node(id), &survey.kinds[&id]);
         plan.network.edge(Network::FIRST, vertex, whole(gain));
         plan.network.edge(vertex, Network::SECOND, whole(loss));
     }
@@ -67,17 +66,17 @@ pub(super) fn choose(survey: &Survey<'_>, pinned: &HashSet<NodeId>) -> HashSet<N
     free.into_iter().filter(|id| cut.is_first(vertices[id])).collect()
 }
 
-/// How the channels of every image would lie, were all in blocks that can be.
-fn lies(survey: &Survey<'_>) -> HashMap<ValueId, Channels> {
-    let mut lies: HashMap<ValueId, Channels> = HashMap::new();
-    let lie = |lies: &HashMap<ValueId, Channels>, id: ValueId| {
+/// The channel layout of every image if all possible nodes were in NCHWc.
+fn layouts(survey: &Survey<'_>) -> HashMap<ValueId, Channels> {
+    let mut layouts: HashMap<ValueId, Channels> = HashMap::new();
+    let layout = |layouts: &HashMap<ValueId, Channels>, id: ValueId| {
         let n = survey.channels(id).unwrap_or(1);
-        lies.get(&id).cloned().unwrap_or_else(|| Channels::padded(n, survey.block))
+        layouts.get(&id).cloned().unwrap_or_else(|| Channels::padded(n, survey.block))
     };
     for id in survey.order.iter().filter(|id| survey.kinds.contains_key(id)) {
         let node = survey.graph.node(*id);
         let Some(&Some(y)) = node.outputs.first() else { continue };
-        let mut images = survey.images(node).map(|x| lie(&lies, x));
+        let mut images = survey.images(node).map(|x| layout(&layouts, x));
         let channels = match &survey.kinds[id] {
             Kind::Concat => Some(Channels::concat(&images.collect::<Vec<_>>())),
             Kind::Conv(filters) if filters.form != Form::Depthwise => None,
@@ -85,49 +84,49 @@ fn lies(survey: &Survey<'_>) -> HashMap<ValueId, Channels> {
             _ => images.next(),
         };
         let channels = channels.filter(|channels| Some(channels.n()) == survey.channels(y));
-        channels.into_iter().for_each(|channels| drop(lies.insert(y, channels)));
+        channels.into_iter().for_each(|channels| drop(layouts.insert(y, channels)));
     }
     for (id, n) in survey.graph.value_ids().filter_map(|id| Some((id, survey.channels(id)?))) {
-        lies.entry(id).or_insert_with(|| Channels::padded(n, survey.block));
+        layouts.entry(id).or_insert_with(|| Channels::padded(n, survey.block));
     }
-    lies
+    layouts
 }
 
 struct Plan<'s> {
     survey: &'s Survey<'s>,
-    lies: &'s HashMap<ValueId, Channels>,
+    layouts: &'s HashMap<ValueId, Channels>,
     network: Network,
     vertices: HashMap<NodeId, Vertex>,
 }
 
 impl Plan<'_> {
-    /// What it takes to have a value in the forms that its readers want.
+    /// Adds the cost of a value in the forms that its readers need.
     fn value(&mut self, id: ValueId) {
         let Some(channels) = self.survey.channels(id) else { return };
         let graph = self.survey.graph;
         let maker = graph.producer(id).map_or(Network::SECOND, |(node, _)| self.maker(node));
-        let padded = self.lies.get(&id).map_or(channels, Channels::n_padded) as f64;
+        let padded = self.layouts.get(&id).map_or(channels, Channels::n_padded) as f64;
         let cost = whole(NODE + REORDER * padded * self.survey.extents.positions(id));
-        // What has padding between channels is gathered, too.
-        let is_trailing = self.lies.get(&id).is_none_or(Channels::is_trailing);
+        // With padding between channels, a Gather is needed as well.
+        let is_trailing = self.layouts.get(&id).is_none_or(Channels::is_trailing);
         let leaving = if is_trailing { cost } else { cost.saturating_mul(2) };
-        let (in_blocks, in_planes) = (self.network.vertex(), self.network.vertex());
+        let (nchwc, nchw) = (self.network.vertex(), self.network.vertex());
         let can_reorder = self.survey.can_reorder(channels);
-        self.network.edge(in_blocks, maker, if can_reorder { cost } else { NEVER });
-        self.network.edge(maker, in_planes, leaving);
+        self.network.edge(nchwc, maker, if can_reorder { cost } else { NEVER });
+        self.network.edge(maker, nchw, leaving);
         for &reader in graph.consumers(id) {
             let vertex = self.reader(reader);
-            self.network.edge(in_planes, vertex, NEVER);
-            if !self.takes_planes(reader, id) {
-                self.network.edge(vertex, in_blocks, NEVER);
+            self.network.edge(nchw, vertex, NEVER);
+            if !self.reads_nchw(reader, id) {
+                self.network.edge(vertex, nchwc, NEVER);
             }
         }
         if graph.outputs().contains(&id) {
-            self.network.edge(in_planes, Network::SECOND, NEVER);
+            self.network.edge(nchw, Network::SECOND, NEVER);
         }
     }
 
-    /// On the first side if the node makes blocks.
+    /// On the first side if the node computes NCHWc.
     fn maker(&self, id: NodeId) -> Vertex {
         match self.survey.kinds.get(&id) {
             Some(Kind::ToLast | Kind::Shape(..)) | None => Network::SECOND,
@@ -135,7 +134,7 @@ impl Plan<'_> {
         }
     }
 
-    /// On the first side if the node reads blocks.
+    /// On the first side if the node reads NCHWc.
     fn reader(&self, id: NodeId) -> Vertex {
         match self.survey.kinds.get(&id) {
             Some(Kind::FromLast) | None => Network::SECOND,
@@ -143,28 +142,28 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether the node reads the value in planes as well, even if it works on blocks.
-    fn takes_planes(&self, id: NodeId, value: ValueId) -> bool {
+    /// Whether the node can read the value in NCHW even if it works in NCHWc.
+    fn reads_nchw(&self, id: NodeId, value: ValueId) -> bool {
         let filters = match self.survey.kinds.get(&id) {
             Some(Kind::Conv(filters)) => filters,
             _ => return false,
         };
         let node = self.survey.graph.node(id);
-        filters.form == Form::Planes && node.inputs.get(3).copied().flatten() != Some(value)
+        filters.form == Form::Nchw && node.inputs.get(3).copied().flatten() != Some(value)
     }
 }
 
 fn whole(cost: f64) -> u64 {
-    // More than a graph can take, and yet far less than never.
+    // More than a graph can cost, and far less than `NEVER`.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
     let whole = cost.clamp(0.0, 1e15) as u64;
     whole
 }
 
-/// What a node takes longer in planes, and what it takes longer in blocks.
+/// A node's extra time in NCHW, and its extra time in NCHWc.
 fn costs(
     survey: &Survey<'_>,
-    lies: &HashMap<ValueId, Channels>,
+    layouts: &HashMap<ValueId, Channels>,
     node: &Node,
     kind: &Kind,
 ) -> (f64, f64) {
@@ -173,27 +172,27 @@ fn costs(
     let Some(image) = y.or(first(&node.inputs)) else { return (0.0, 0.0) };
     let channels = survey.channels(image).unwrap_or(1);
     let positions = survey.extents.positions(image);
-    let padded = lies.get(&image).map_or(channels, Channels::n_padded);
+    let padded = layouts.get(&image).map_or(channels, Channels::n_padded);
     let padding = ELEMENT * (padded - channels) as f64 * positions;
     let elements = channels as f64 * positions;
     let reorder = NODE + REORDER * padded as f64 * positions;
     match kind {
         Kind::Conv(filters) => {
-            let [planes, blocks] = conv_costs(*filters, survey.block);
-            (planes * positions, blocks * positions)
+            let [nchw, blocks] = conv_costs(*filters, survey.block);
+            (nchw * positions, blocks * positions)
         }
         // Each tap is a vector of channels, not a strided row.
         Kind::Pool { n_taps } => (elements * 4.0 * *n_taps as f64, padding),
         Kind::Upsample(_) => (elements * 4.0, padding),
         Kind::Shape(..) => (0.0, 0.0),
         Kind::Elementwise if is_fused(survey, node) => (elements * ELEMENT, padding),
-        // Without blocks they are transpositions.
+        // In NCHW they are transposes.
         Kind::ToLast | Kind::FromLast => (NODE + REORDER * elements, reorder),
         _ => (0.0, padding),
     }
 }
 
-/// Whether a convolution in blocks can do the work of a node behind it.
+/// Whether a convolution in NCHWc can fuse a node after it.
 fn is_fused(survey: &Survey<'_>, node: &Node) -> bool {
     let is_conv = |id: ValueId| {
         let maker = survey.graph.producer(id).and_then(|(maker, _)| survey.kinds.get(&maker));
@@ -204,27 +203,27 @@ fn is_fused(survey: &Survey<'_>, node: &Node) -> bool {
     is_end && survey.images(node).any(is_conv)
 }
 
-/// What a convolution takes for a position, in planes and in blocks: fitted to our kernels on a
+/// The time of a convolution per position, in NCHW and in NCHWc: fitted to our kernels on a
 /// Cascade Lake with AVX-512, whose peak of 160 GFLOP/s is the unit.
 fn conv_costs(filters: Filters, block: usize) -> [f64; 2] {
     let Filters { form, group, shape: [o, i, kh, kw], is_minimal } = filters;
     let padded = |n: usize| n.next_multiple_of(block);
     let flops = |o: usize, i: usize| (2 * o * i * kh * kw) as f64;
     let copies = |n: usize| COPY * n as f64;
-    // A window becomes a column of a matrix first.
-    let planes = 1.12 * flops(o, i) + copies(group * i * kh * kw) + copies(o);
+    // Windows are first copied to columns (im2col).
+    let nchw = 1.12 * flops(o, i) + copies(group * i * kh * kw) + copies(o);
     match form {
-        // Neither reuses what it loads; in planes, rows begin and end in the midst of vectors.
+        // Neither reuses what it loads; in NCHW, rows begin and end in the middle of vectors.
         Form::Depthwise => [7.0 * flops(o, 1), 2.7 * flops(padded(o), 1)],
-        // Few terms for each result, which takes longer to write than it seems elsewhere.
-        Form::Planes => {
-            [planes + 28.0 * o as f64, 1.28 * flops(padded(o), i) + 44.0 * padded(o) as f64]
+        // Few terms for each result, so that writing dominates.
+        Form::Nchw => {
+            [nchw + 28.0 * o as f64, 1.28 * flops(padded(o), i) + 44.0 * padded(o) as f64]
         }
         Form::Dense => {
             // A quarter of the products, and transformations before and after.
             let work = if is_minimal { 0.55 } else { 1.05 };
-            [planes, work * flops(padded(o), padded(i)) + copies(padded(o))]
+            [nchw, work * flops(padded(o), padded(i)) + copies(padded(o))]
         }
-        Form::Grouped => [planes, 1.05 * flops(o, i) + copies(o)],
+        Form::Grouped => [nchw, 1.05 * flops(o, i) + copies(o)],
     }
 }

@@ -1,4 +1,4 @@
-//! Which nodes can work on blocks at all, whatever becomes of the others.
+//! Which nodes support NCHWc, independently of the others.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use crate::nchwc::is_elementwise;
 use crate::options::{Level, Options};
 use crate::pass::Refusal;
 
-/// A graph, and what its nodes could do with blocks.
+/// A graph, and how its nodes could work in NCHWc.
 #[derive(Debug)]
 pub(super) struct Survey<'g> {
     pub(super) graph: &'g Graph,
@@ -45,25 +45,25 @@ pub(super) enum Kind {
         /// How many elements a window has.
         n_taps: usize,
     },
-    /// Takes the largest or the mean of each plane: the operator.
+    /// The maximum or mean over the spatial axes: the operator.
     GlobalPool(&'static str),
     /// A function of elements, of one or of several images.
     Elementwise,
-    /// `factor · x + summand`, numbers of each channel.
+    /// `factor · x + summand`, per channel.
     Affine(Affine),
-    /// Puts channels one behind the other.
+    /// Concatenates channels.
     Concat,
-    /// Parts channels; how many each part has.
+    /// Splits channels; how many each part has.
     Split(Vec<usize>),
     /// The channels from the first to (not including) the second.
     Slice(usize, usize),
-    /// Enlarges planes: the attributes of Upsample.
+    /// Enlarges images: the attributes of Upsample.
     Upsample(Attrs),
-    /// Puts channels last.
+    /// Transposes to NHWC.
     ToLast,
-    /// Takes channels that are last to the front.
+    /// Transposes from NHWC.
     FromLast,
-    /// Tells its shape, from this axis to (not including) that.
+    /// Returns its shape, from the first axis to (not including) the second.
     Shape(usize, usize),
 }
 
@@ -78,31 +78,31 @@ pub(super) struct Filters {
     pub(super) is_minimal: bool,
 }
 
-/// What a filter sees.
+/// What a filter reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// All channels of an image that has fewer than a block, and can stay in planes.
-    Planes,
+    /// All channels of an image that has fewer than a block, and can stay in NCHW.
+    Nchw,
     /// All channels.
     Dense,
     /// The channels of its group, in whole blocks.
     Grouped,
-    /// One channel, which no other filter sees.
+    /// One channel, which no other filter reads.
     Depthwise,
 }
 
-/// A number to multiply each channel by, and one to add.
+/// A factor and a summand for each channel.
 #[derive(Clone, Debug)]
 pub(super) struct Affine {
     pub(super) factors: Vec<f32>,
     pub(super) summands: Option<Vec<f32>>,
 }
 
-/// ONNX Runtime's ReorderInput wants a multiple of so many channels.
+/// ONNX Runtime's ReorderInput requires a multiple of this many channels.
 const GRANULARITY: usize = 4;
 
 impl<'g> Survey<'g> {
-    /// `None` if nothing is a convolution, or blocks are there already.
+    /// `None` if there is no convolution, or the graph already contains NCHWc.
     pub(super) fn of(graph: &'g Graph, options: &Options) -> Option<Self> {
         let block = options.layout_block.filter(|&block| block > 1)?;
         let mut nodes = graph.node_ids().map(|id| graph.node(id));
@@ -143,17 +143,17 @@ impl<'g> Survey<'g> {
         had.or(versions.first()).copied().unwrap_or(1)
     }
 
-    /// Whether ReorderInput takes so many channels.
+    /// Whether ReorderInput supports this many channels.
     pub(super) const fn can_reorder(&self, channels: usize) -> bool {
         self.is_free || channels.is_multiple_of(GRANULARITY)
     }
 
-    /// The images that a node reads in blocks, if it works on blocks.
+    /// The images that a node reads in NCHWc, if it works in NCHWc.
     pub(super) fn images(&self, node: &Node) -> impl Iterator<Item = ValueId> {
         node.inputs.iter().flatten().copied().filter(|&id| self.channels(id).is_some())
     }
 
-    /// Whether `reader` is the only one who wants this value.
+    /// Whether the value has exactly one reader.
     pub(super) fn is_private(&self, id: ValueId) -> bool {
         self.graph.consumers(id).len() == 1 && !self.graph.outputs().contains(&id)
     }
@@ -192,10 +192,10 @@ impl<'g> Survey<'g> {
             "MaxPool" | "AveragePool" => return self.pool(node).map(Some),
             "GlobalAveragePool" => Some(Kind::GlobalPool("GlobalAveragePool")),
             "GlobalMaxPool" => Some(Kind::GlobalPool("GlobalMaxPool")),
-            "ReduceMean" if axes::are_of_planes(self.graph, node) => {
+            "ReduceMean" if axes::are_spatial(self.graph, node) => {
                 Some(Kind::GlobalPool("GlobalAveragePool"))
             }
-            "ReduceMax" if axes::are_of_planes(self.graph, node) => {
+            "ReduceMax" if axes::are_spatial(self.graph, node) => {
                 Some(Kind::GlobalPool("GlobalMaxPool"))
             }
             "BatchNormalization" => return self.batch_normalization(node).map(Some),
@@ -215,7 +215,7 @@ impl<'g> Survey<'g> {
         let weights = weights.and_then(|id| self.graph.constant(id));
         let weights = weights.ok_or(Refusal("its filters are not constant"))?;
         let &[o, i, kh, kw] = weights.shape() else {
-            return Err(Refusal("it is no convolution of images"));
+            return Err(Refusal("it is not a convolution of images"));
         };
         let bias = node.inputs.get(2).copied().flatten();
         let is_computed = bias.is_some_and(|id| self.graph.constant(id).is_none());
@@ -225,7 +225,7 @@ impl<'g> Survey<'g> {
         let x = node.inputs[0].and_then(|x| self.channels(x));
         let y = node.outputs.first().copied().flatten().and_then(|y| self.channels(y));
         if x.is_none() || y.is_none() {
-            return Err(Refusal("it is not known how many channels it has"));
+            return Err(Refusal("its number of channels is not known"));
         }
         if let Some(&Some(sum)) = node.inputs.get(3)
             && self.channels(sum).is_none()
@@ -233,10 +233,10 @@ impl<'g> Survey<'g> {
             return Err(Refusal("its summand is constant"));
         }
         if !activations::is_allowed(conv.activation, self.is_free) {
-            return Err(Refusal("its activation has no form in blocks"));
+            return Err(Refusal("its activation is not supported in NCHWc"));
         }
         let form = match conv.group {
-            1 if i < self.block => Form::Planes,
+            1 if i < self.block => Form::Nchw,
             1 => Form::Dense,
             group if i == 1 && o == group => Form::Depthwise,
             group if i.is_multiple_of(self.block) && (o / group).is_multiple_of(self.block) => {
@@ -256,7 +256,7 @@ impl<'g> Survey<'g> {
         let (window, is_allowed) = match op.downcast_ref::<MaxPool>() {
             Some(pool) => (&pool.window, !pool.is_column_major),
             None => {
-                let pool = average.ok_or(Refusal("it is no pool"))?;
+                let pool = average.ok_or(Refusal("it is not a pool"))?;
                 let dilations = pool.window.dilations.as_deref().unwrap_or_default();
                 let is_dilated = dilations.iter().any(|&dilation| dilation > 1);
                 let counts_beyond = pool.window.is_ceil && pool.counts_padding;
@@ -265,7 +265,7 @@ impl<'g> Survey<'g> {
         };
         match &window.kernel {
             Some(kernel) if is_allowed => Ok(Kind::Pool { n_taps: kernel.iter().product() }),
-            _ => Err(Refusal("a pool of this form is not there in blocks")),
+            _ => Err(Refusal("such a pool is not supported in NCHWc")),
         }
     }
 
@@ -279,7 +279,7 @@ impl<'g> Survey<'g> {
                     if let Some(affine) = self.affine(node) {
                         return Ok(Kind::Affine(affine));
                     }
-                    let wrong = Refusal("its constant has more than a number for each channel");
+                    let wrong = Refusal("its constant has more than one number for each channel");
                     y.and_then(|y| numbers_of_channels(constant, y)).ok_or(wrong)?;
                 }
                 (None, channels) if channels.is_some() && channels == y => n_images += 1,
@@ -310,7 +310,7 @@ impl<'g> Survey<'g> {
     }
 
     fn batch_normalization(&self, node: &Node) -> Result<Kind, Refusal> {
-        let wrong = Refusal("it normalizes by more than constants of channels");
+        let wrong = Refusal("it normalizes by more than per-channel constants");
         let op = node.operator::<BatchNormalization>().ok_or(wrong)?;
         if op.is_training || !op.is_spatial {
             return Err(wrong);
@@ -346,7 +346,7 @@ impl<'g> Survey<'g> {
         let scales = upsample::scales(self.graph, node);
         let scales = scales.ok_or(Refusal("it does not enlarge by whole factors"))?;
         let attrs = upsample::attrs(node, scales);
-        attrs.map(Kind::Upsample).ok_or(Refusal("resizing of this form is not there in blocks"))
+        attrs.map(Kind::Upsample).ok_or(Refusal("such a Resize is not supported in NCHWc"))
     }
 
     fn transpose(&self, node: &Node) -> Option<Kind> {
@@ -357,7 +357,7 @@ impl<'g> Survey<'g> {
             [0, 2, 3, 1] if self.channels(x).is_some() => Some(Kind::ToLast),
             [0, 3, 1, 2] => {
                 let channels = self.channels(y)?;
-                // A convolution of fewer channels wants them in planes.
+                // A convolution of fewer channels reads them in NCHW.
                 let is_image = self.graph.constant(x).is_none() && channels >= self.block;
                 (is_image && self.can_reorder(channels)).then_some(Kind::FromLast)
             }
@@ -366,7 +366,7 @@ impl<'g> Survey<'g> {
     }
 }
 
-/// The numbers of a constant that has one for each channel, and is not longer on other axes.
+/// The numbers of a constant with one for each channel, and 1 on all other axes.
 pub(super) fn numbers_of_channels(constant: &Tensor, channels: usize) -> Option<Vec<f32>> {
     let shape = constant.shape();
     let is_of_channels = match *shape {

@@ -1,4 +1,4 @@
-//! What the pass makes of small networks.
+//! The pass on small networks.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,14 +17,14 @@ use crate::optimize;
 use crate::options::{Exactness, Level, Options};
 use crate::testing::{assert_optimized_with, inputs, is_same, parse};
 
-/// That of the pass alone, in blocks of 8.
+/// Checks the result of the pass alone, with blocks of 8.
 fn assert_blocked(level: Level, before: &str, expected: &Expect) {
     let options = Options { level, layout_block: Some(8), ..Options::default() };
     assert_optimized_with(&options, super::PASS, before, expected);
 }
 
 #[test]
-fn a_residual_block_stays_in_blocks() {
+fn a_residual_block_stays_in_nchwc() {
     assert_blocked(
         Level::Layout,
         "graph(x: float[n,3,h,w]) -> (y) {
@@ -56,14 +56,14 @@ fn a_residual_block_stays_in_blocks() {
     );
 }
 
-/// A network with some of the nodes on blocks that can be, whatever that costs; and what they are.
-fn with_some_in_blocks(graph: &Graph, options: &Options, seed: u64) -> Option<(Graph, Vec<Kind>)> {
+/// A network with some of the possible nodes in NCHWc, whatever the cost; and their kinds.
+fn with_some_in_nchwc(graph: &Graph, options: &Options, seed: u64) -> Option<(Graph, Vec<Kind>)> {
     let survey = Survey::of(graph, options)?;
     let mut rng = Rng::new(seed);
     let one_in = rng.below(4);
     let mut is_chosen = || one_in == 0 || rng.below(one_in + 1) > 0;
-    let able = survey.order.iter().filter(|id| survey.kinds.contains_key(id));
-    let mut chosen: HashSet<NodeId> = able.filter(|_| is_chosen()).copied().collect();
+    let candidates = survey.order.iter().filter(|id| survey.kinds.contains_key(id));
+    let mut chosen: HashSet<NodeId> = candidates.filter(|_| is_chosen()).copied().collect();
     loop {
         match build(&survey, &chosen, &Reference) {
             Ok(patch) => {
@@ -78,9 +78,9 @@ fn with_some_in_blocks(graph: &Graph, options: &Options, seed: u64) -> Option<(G
 }
 
 proptest! {
-    /// In blocks, and out of them again.
+    /// To NCHWc and back.
     #[test]
-    fn any_choice_gives_what_the_network_gives(
+    fn any_choice_computes_the_same(
         n_layers in 1_usize..12, seed in any::<u64>(), is_free in any::<bool>(),
         block in prop::sample::select(vec![4_usize, 8, 16])
     ) {
@@ -89,7 +89,7 @@ proptest! {
         let before = parse(&network("float", n_layers, seed));
         let inputs = inputs(&before, seed, SIZES);
         let expected = run(&before, &inputs);
-        let Some((after, _)) = with_some_in_blocks(&before, &options, seed) else { return Ok(()) };
+        let Some((after, _)) = with_some_in_nchwc(&before, &options, seed) else { return Ok(()) };
         let assert_same = |after: &Graph| {
             after.verify().unwrap();
             for (expected, found) in expected.iter().zip(run(after, &inputs)) {
@@ -106,14 +106,14 @@ proptest! {
     }
 }
 
-/// If networks had nothing of a kind, the comparison above would be idle.
+/// Without nodes of some kind, the comparison above would not test it.
 #[test]
 fn networks_have_every_kind() {
     let options = Options { layout_block: Some(4), ..Options::default() };
     let mut n_found = BTreeMap::new();
     for seed in 0..400 {
         let graph = parse(&network("float", 8, seed));
-        let found = with_some_in_blocks(&graph, &options, seed);
+        let found = with_some_in_nchwc(&graph, &options, seed);
         for kind in found.into_iter().flat_map(|(_, kinds)| kinds) {
             let name = format!("{kind:?}");
             let name = name.split(|c: char| !c.is_alphanumeric()).next().unwrap().to_owned();
@@ -139,7 +139,7 @@ fn networks_have_every_kind() {
 }
 
 #[test]
-fn squeezed_images_excite_in_blocks_and_padding_stays_between_channels() {
+fn squeeze_and_excite_is_in_nchwc_and_padding_stays_between_channels() {
     assert_blocked(
         Level::Layout,
         r#"graph(x: float[1,8,h,w]) -> (y) {
@@ -188,7 +188,7 @@ fn squeezed_images_excite_in_blocks_and_padding_stays_between_channels() {
 }
 
 #[test]
-fn forms_that_only_we_have_need_level_all() {
+fn our_own_forms_need_level_all() {
     let text = "graph(x: float[n,15,h,w]) -> (y) {
            w1 = const float[40,15,3,3] fill 0.01
            w2 = const float[40,40,3,3] fill 0.01
@@ -228,7 +228,7 @@ fn forms_that_only_we_have_need_level_all() {
 }
 
 #[test]
-fn values_that_others_want_leave_blocks_once() {
+fn values_with_other_readers_are_reordered_once() {
     assert_blocked(
         Level::Layout,
         "graph(x: float[1,16,h,w], c: bool[], k = float[16,16,1,1] fill 0.5) -> (a, z, s, y) {
@@ -279,7 +279,7 @@ fn values_that_others_want_leave_blocks_once() {
 }
 
 #[test]
-fn what_would_lose_or_has_no_form_stays_in_planes() {
+fn slower_or_unsupported_nodes_stay_in_nchw() {
     assert_blocked(
         Level::Layout,
         "graph(x: float[1,16,h,w], s: float[1,16,8], k: float[16,16,1,1]) -> (a, b, c, d, e, f) {

@@ -1,4 +1,4 @@
-//! Resizing by whole factors, which is all that Upsample in blocks can do.
+//! Resizing by whole factors, which is all that Upsample in NCHWc supports.
 
 use ort_graph::{Attr, Attrs, Graph, Node};
 use ort_ops::ops::resize::{AspectRatio, Coordinates, NearestMode, Resize, ResizeMode};
@@ -46,7 +46,7 @@ fn ratios(graph: &Graph, node: &Node, aspect_ratio: AspectRatio) -> Option<Vec<f
         .then(|| x.iter().zip(&y).map(|(&n, &m)| (m / n) as f32).collect())
 }
 
-/// The attributes of Upsample in blocks that does the same, by these factors.
+/// The attributes of the equivalent Upsample in NCHWc, with these factors.
 pub(super) fn attrs(node: &Node, scales: [i64; 4]) -> Option<Attrs> {
     let resize = node.operator::<Resize>()?;
     let is_plain = !resize.has_antialias && !resize.excludes_outside;
@@ -79,7 +79,7 @@ pub(super) fn attrs(node: &Node, scales: [i64; 4]) -> Option<Attrs> {
 fn is_floor(nearest: NearestMode, coordinates: Coordinates, scales: [i64; 4]) -> bool {
     match (coordinates, nearest) {
         (Coordinates::Asymmetric, NearestMode::Floor | NearestMode::Simple) => true,
-        // Halves, at most.
+        // At most halves.
         (Coordinates::Asymmetric, NearestMode::RoundPreferFloor) => {
             scales.iter().all(|&scale| scale <= 2)
         }

@@ -1,19 +1,19 @@
-//! What an iteration reads one slice of: the slices of all iterations, along the first axis.
+//! The slices along the first axis that the iterations read, one each.
 
 use ort_graph::{Attr, Graph, Node, ValueId};
 use ort_ops::ops::gather::Gather;
 use ort_tensor::{Bool, Tensor};
 
-/// Slices of a tensor along its first axis, one an iteration.
+/// Slices of a tensor along its first axis, one per iteration.
 pub(super) enum Rows {
-    /// Those of a scanned input.
+    /// The slices of a scanned input.
     Scanned { all: ValueId, is_reversed: bool },
-    /// What an iteration looks up by its number, the value `at` of the body.
+    /// The slices looked up by the iteration number, the value `at` of the body.
     Gathered { all: ValueId, at: ValueId },
 }
 
 impl Rows {
-    /// What `x` of the body is a slice of.
+    /// The rows of which `x` of the body is a slice.
     pub(super) fn of(graph: &Graph, node: &Node, body: &Graph, x: ValueId) -> Option<Self> {
         if node.op_type == "Scan" { scanned(node, body, x) } else { gathered(graph, node, body, x) }
     }
@@ -53,7 +53,7 @@ fn gathered(graph: &Graph, node: &Node, body: &Graph, x: ValueId) -> Option<Rows
     (body.inputs().first() == Some(&at) && is_worth_it).then_some(Rows::Gathered { all, at })
 }
 
-/// What a sequence is the slices of along the first axis.
+/// The tensor of whose slices along the first axis a sequence consists.
 fn split(graph: &Graph, sequence: ValueId) -> Option<ValueId> {
     let node = graph.node(graph.producer(sequence)?.0);
     let is_zero = |name: &str, default: i64| match node.attrs.get(name) {
@@ -67,7 +67,7 @@ fn split(graph: &Graph, sequence: ValueId) -> Option<ValueId> {
     node.inputs.first().copied()?.filter(|_| is_into_rows)
 }
 
-/// How many iterations a Loop has if it has any, as far as constants tell.
+/// How many iterations a Loop has if it has any, as far as constants determine it.
 fn n_trips(graph: &Graph, node: &Node, body: &Graph) -> Option<usize> {
     let most = node.inputs.first().copied()?;
     let most = most.map(|most| scalar(graph, most).ok_or(())).transpose().ok()?;

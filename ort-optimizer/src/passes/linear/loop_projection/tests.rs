@@ -1,4 +1,4 @@
-//! What is computed for all iterations at once, and what is not.
+//! Products that are computed for all iterations at once, and others.
 
 use expect_test::expect;
 

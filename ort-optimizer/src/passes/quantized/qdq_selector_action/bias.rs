@@ -1,18 +1,18 @@
-//! What is added to sums of products of quantized values: int32, of the scale `a_scale · b_scale`.
+//! The bias of sums of products of quantized values: int32, with the scale `a_scale · b_scale`.
 
 use ort_graph::{Attr, Attrs, NewNode, Patch, ValueId};
 use ort_tensor::DType;
 
 use super::unit::Unit;
 use crate::pass::Refusal;
-use crate::passes::quantized::coded::{Coded, Whole};
+use crate::passes::quantized::values::{Quantized, Whole};
 
-/// The bias in input 2, one for each of `n` channels. A float bias is quantized, which moves a
-/// result by at most half of what one unit of a sum does.
+/// The bias in input 2, one for each of `n` channels. A float bias is quantized, which changes a result by at most
+/// half a unit of the sum.
 pub(super) fn sum_bias(
     unit: &Unit<'_>,
     n: usize,
-    (a, b): (Whole, &Coded<'_>),
+    (a, b): (Whole, &Quantized<'_>),
     patch: &mut Patch,
 ) -> Result<Option<ValueId>, Refusal> {
     let Some(bias) = unit.input(2) else { return Ok(None) };
@@ -23,7 +23,7 @@ pub(super) fn sum_bias(
     let scales: Vec<f64> =
         b.scales.iter().map(|&scale| f64::from(a.scale) * f64::from(scale)).collect();
     match unit.operand(2) {
-        Some(coded) if is_of_scales(&coded, &scales) => Ok(Some(coded.codes)),
+        Some(quantized) if is_of_scales(&quantized, &scales) => Ok(Some(quantized.value)),
         Some(_) => Err(BIAS),
         None => {
             let floats = unit.graph.constant(bias).and_then(|bias| bias.as_slice::<f32>().ok());
@@ -41,14 +41,14 @@ pub(super) fn sum_bias(
     }
 }
 
-/// A quarter of what int32 has room for.
+/// A quarter of the range of int32.
 const LARGEST: f64 = 536_870_912.0;
 
 const BIAS: Refusal = Refusal("its bias is not quantized like its products");
 
-/// Whether quantized values are such sums: int32 about zero, with the scales that sums have, up to the rounding
-/// of their product.
-fn is_of_scales(bias: &Coded<'_>, scales: &[f64]) -> bool {
+/// Whether the bias is quantized like the sums: int32 with zero point 0, and the scales of the sums up to the
+/// rounding of their product.
+fn is_of_scales(bias: &Quantized<'_>, scales: &[f64]) -> bool {
     let n = scales.len().max(bias.scales.len());
     let pairs = bias.scales.iter().cycle().zip(scales.iter().cycle()).take(n);
     let is_close = |(&own, &scale): (&f32, &f64)| (f64::from(own) - scale).abs() <= scale * EPSILON;

@@ -4,25 +4,24 @@
 //! ```text
 //! Q(f(DQ(a), DQ(b), …)) = QLinear-f(a, b, …)
 //! ```
-//! The table says which operators, and what becomes of them. Where the result is rounded, the
-//! integer operator rounds it once and exactly, so that a code may be the neighbouring one; where
-//! data only moves or is compared, quantized values stay the same.
+//! The table lists the operators, and their replacements. Where the result is rounded, the integer operator rounds it
+//! once and exactly, so that a quantized value may be off by one; where data only moves or is compared, quantized
+//! values stay the same.
 //!
 //! Differences from ONNX Runtime's pass of this name:
 //! - A DequantizeLinear may have other readers, which keep it: no EnsureUniqueDQForNodeUnit.
-//! - Concat and Where of parts of one scale stay what they are.
-//! - int8 is as good as uint8 on every processor, and no sum saturates; but forms that would have to
-//!   be computed without an integer kernel are left alone: products whose right operand is not
-//!   constant, ReduceMax and ReduceMin; and Softmax, of which the integer operator makes
-//!   other quantized values where one by the scale is not whole.
-//! - A float bias of Conv or Gemm is quantized here, with the scale of the sums, and a constant that
-//!   Where or Concat put beside quantized values gets those that it has in the result: no WhereDummyDq, and of
-//!   WeightBiasQuantization only what it does to weights.
-//! - Resize only moves data if it takes the nearest: interpolated quantized values would be cut off.
+//! - Concat and Where of parts with one scale are not replaced.
+//! - int8 is as fast as uint8 on every processor, and no sum saturates; but forms without an integer kernel are not
+//! replaced: products whose right operand is not
+//!   constant, ReduceMax and ReduceMin; and Softmax, whose integer operator gives other quantized values where the
+//!   reciprocal of the scale is not an integer.
+//! - A float bias of Conv or Gemm is quantized here, with the scale of the sums, and a constant operand of Where or
+//! Concat is quantized like the result: no WhereDummyDq, and WeightBiasQuantization only quantizes weights.
+//! - Resize only moves data in mode nearest: interpolated quantized values would be truncated.
 
 mod bias;
-mod codes;
 mod elementwise;
+mod moves;
 mod products;
 mod unit;
 
@@ -38,7 +37,7 @@ pub(crate) const PASS: Pass = Pass {
     start: || Box::new(QDQSelectorAction),
 };
 
-/// Operators of ai.onnx from a version on, and what becomes of them.
+/// Operators of ai.onnx from a version on, and their replacement.
 struct Row {
     operators: &'static [&'static str],
     since: i32,
@@ -51,12 +50,12 @@ const fn row(operators: &'static [&'static str], since: i32, act: fn(&Unit<'_>) 
 
 /// The table.
 const ROWS: &[Row] = &[
-    row(&["Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose"], 1, codes::moved),
-    row(&["Slice", "Split", "Gather", "GatherElements", "Expand", "Tile"], 1, codes::moved),
-    row(&["DepthToSpace"], 1, codes::moved_bytes),
-    row(&["Resize"], 10, codes::resized),
-    row(&["MaxPool"], 12, codes::moved_bytes),
-    row(&["ArgMax"], 1, codes::compared),
+    row(&["Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose"], 1, moves::moved),
+    row(&["Slice", "Split", "Gather", "GatherElements", "Expand", "Tile"], 1, moves::moved),
+    row(&["DepthToSpace"], 1, moves::moved_bytes),
+    row(&["Resize"], 10, moves::resized),
+    row(&["MaxPool"], 12, moves::moved_bytes),
+    row(&["ArgMax"], 1, moves::compared),
     row(&["Sigmoid"], 6, |unit| elementwise::unary(unit, "QLinearSigmoid")),
     row(&["LeakyRelu"], 6, |unit| elementwise::unary(unit, "QLinearLeakyRelu")),
     row(&["GlobalAveragePool"], 1, |unit| elementwise::unary(unit, "QLinearGlobalAveragePool")),

@@ -7,14 +7,14 @@ use ort_tensor::DType;
 use super::bias::sum_bias;
 use super::unit::{Found, Fused, SCALES, TYPES, Unit};
 use crate::pass::Refusal;
-use crate::passes::quantized::coded::{Coded, Whole};
+use crate::passes::quantized::values::{Quantized, Whole};
 
 /// QLinearConv.
 pub(super) fn conv(unit: &Unit<'_>) -> Found {
     let Some((x, x_whole, w)) = operands(unit)? else { return Ok(None) };
     let shape = constant_shape(unit, &w)?;
     let rank = shape.len();
-    // ONNX Runtime has no convolution whose filters have zero points of their own.
+    // ONNX Runtime has no convolution with a zero point per filter.
     let has_one_zero = w.zeros().is_some_and(|zeros| zeros.iter().all(|zero| *zero == zeros[0]));
     if !has_one_zero || !(3..=5).contains(&rank) {
         return Err(Refusal(
@@ -31,7 +31,7 @@ pub(super) fn conv(unit: &Unit<'_>) -> Found {
     inputs.push(sum_bias(unit, shape[0], (x_whole, &w), &mut patch)?);
     let attrs = unit.node.attrs.clone();
     let fused = Fused { domain: "", op_type: "QLinearConv", since_version: 10, inputs, attrs };
-    unit.fused(fused, patch, y.codes)
+    unit.fused(fused, patch, y.value)
 }
 
 /// QLinearMatMul, or MatMulIntegerToFloat where the result stays float.
@@ -55,7 +55,7 @@ pub(super) fn matmul(unit: &Unit<'_>) -> Found {
     let y = result_like(unit, &a)?;
     inputs.extend(y.operands(&mut patch)?);
     let (attrs, op_type) = (Attrs::new(), "QLinearMatMul");
-    unit.fused(Fused { domain: "", op_type, since_version: 10, inputs, attrs }, patch, y.codes)
+    unit.fused(Fused { domain: "", op_type, since_version: 10, inputs, attrs }, patch, y.value)
 }
 
 /// QGemm.
@@ -84,13 +84,13 @@ pub(super) fn gemm(unit: &Unit<'_>) -> Found {
     } else {
         let y = result_like(unit, &a)?;
         inputs.extend(y.operands(&mut patch)?);
-        y.codes
+        y.value
     };
     unit.fused(Fused::microsoft("QGemm", inputs, attrs), patch, result)
 }
 
-/// The left operand with its one scale, and the right one; bytes.
-fn operands<'a>(unit: &Unit<'a>) -> Result<Option<(Coded<'a>, Whole, Coded<'a>)>, Refusal> {
+/// The left operand with its single scale, and the right one; bytes.
+fn operands<'a>(unit: &Unit<'a>) -> Result<Option<(Quantized<'a>, Whole, Quantized<'a>)>, Refusal> {
     let (a, b) = match (unit.operand(0), unit.operand(1)) {
         (None, None) => return Ok(None),
         (Some(a), Some(b)) => (a, b),
@@ -102,32 +102,36 @@ fn operands<'a>(unit: &Unit<'a>) -> Result<Option<(Coded<'a>, Whole, Coded<'a>)>
     are_types.then_some(Some((a, whole, b))).ok_or(TYPES)
 }
 
-/// What ONNX Runtime has no product of.
+/// The types for which ONNX Runtime has no product.
 const SIGNED_BY_UNSIGNED: (DType, DType) = (DType::I8, DType::U8);
-const RANK: Refusal = Refusal("it is no product with a constant matrix");
+const RANK: Refusal = Refusal("it is not a product with a constant matrix");
 
 /// The shape of constant quantized values.
-fn constant_shape<'a>(unit: &Unit<'a>, coded: &Coded<'_>) -> Result<&'a [usize], Refusal> {
-    let constant = unit.graph.constant(coded.codes);
+fn constant_shape<'a>(unit: &Unit<'a>, quantized: &Quantized<'_>) -> Result<&'a [usize], Refusal> {
+    let constant = unit.graph.constant(quantized.value);
     Ok(constant.ok_or(Refusal("its weights are not constant"))?.shape())
 }
 
 /// Quantized values, scale and zero point of both operands.
-fn sides(a: &Coded<'_>, b: &Coded<'_>, patch: &mut Patch) -> Result<Vec<Option<ValueId>>, Refusal> {
-    let mut inputs = vec![Some(a.codes)];
+fn sides(
+    a: &Quantized<'_>,
+    b: &Quantized<'_>,
+    patch: &mut Patch,
+) -> Result<Vec<Option<ValueId>>, Refusal> {
+    let mut inputs = vec![Some(a.value)];
     inputs.extend(a.operands(patch)?);
-    inputs.push(Some(b.codes));
+    inputs.push(Some(b.value));
     inputs.extend(b.operands(patch)?);
     Ok(inputs)
 }
 
-/// The quantized values of the result, of the type of those of the left operand.
-fn result_like<'a>(unit: &Unit<'a>, a: &Coded<'_>) -> Result<Coded<'a>, Refusal> {
+/// The quantized values of the result, of the left operand's type.
+fn result_like<'a>(unit: &Unit<'a>, a: &Quantized<'_>) -> Result<Quantized<'a>, Refusal> {
     let (y, _) = unit.quantized()?;
     if y.dtype == a.dtype { Ok(y) } else { Err(TYPES) }
 }
 
-/// Whether somebody wants the result as it is.
+/// Whether the float result is used.
 fn stays_float(unit: &Unit<'_>) -> bool {
-    unit.result().and_then(|result| Coded::after(unit.graph, result)).is_none()
+    unit.result().and_then(|result| Quantized::after(unit.graph, result)).is_none()
 }

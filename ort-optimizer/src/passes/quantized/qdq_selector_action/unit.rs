@@ -3,9 +3,9 @@
 use ort_graph::{Attrs, Graph, NewNode, Node, Patch, ValueId};
 
 use crate::pass::Refusal;
-use crate::passes::quantized::coded::{Coded, Whole};
+use crate::passes::quantized::values::{Quantized, Whole};
 
-/// What becomes of a unit: `None` if it is not one of quantized values at all.
+/// The replacement of a unit; `None` if it does not read quantized values.
 pub(super) type Found = Result<Option<Patch>, Refusal>;
 
 /// A node with the quantized values before and after it.
@@ -32,26 +32,27 @@ impl<'a> Unit<'a> {
         self.node.inputs.get(index).copied().flatten()
     }
 
-    /// The quantized values of an input that a DequantizeLinear makes.
-    pub(super) fn operand(&self, index: usize) -> Option<Coded<'a>> {
-        Coded::of(self.graph, self.input(index)?)
+    /// The quantized form of an input that a DequantizeLinear computes.
+    pub(super) fn operand(&self, index: usize) -> Option<Quantized<'a>> {
+        Quantized::of(self.graph, self.input(index)?)
     }
 
-    /// The first result, if a node computes but one.
+    /// The result of a node that computes only one.
     pub(super) fn result(&self) -> Option<ValueId> {
         let (first, others) = self.node.outputs.split_first()?;
         let is_used = |value: &ValueId| self.graph.is_used(*value);
         first.filter(|_| !others.iter().flatten().any(is_used))
     }
 
-    /// The quantized values that the result becomes, all with one scale.
-    pub(super) fn quantized(&self) -> Result<(Coded<'a>, Whole), Refusal> {
-        let result = self.result().and_then(|result| Coded::after(self.graph, result));
-        let codes = result.ok_or(Refusal("its result is not quantized, or not only"))?;
-        Ok((codes, codes.whole().ok_or(SCALES)?))
+    /// The quantized form of the result, with a single scale.
+    pub(super) fn quantized(&self) -> Result<(Quantized<'a>, Whole), Refusal> {
+        let result = self.result().and_then(|result| Quantized::after(self.graph, result));
+        let quantized =
+            result.ok_or(Refusal("its result is not quantized, or also used as float"))?;
+        Ok((quantized, quantized.whole().ok_or(SCALES)?))
     }
 
-    /// The patch by which an integer operator makes `result` instead.
+    /// The patch by which an integer operator computes `result` instead.
     pub(super) fn fused(&self, fused: Fused, mut patch: Patch, result: ValueId) -> Found {
         let mut inputs = fused.inputs;
         while inputs.pop_if(|input| input.is_none()).is_some() {}
@@ -82,6 +83,5 @@ impl Fused {
 }
 
 pub(super) const SCALES: Refusal =
-    Refusal("it has scales of which one is not enough, or which are not valid");
-pub(super) const TYPES: Refusal =
-    Refusal("its quantized values are of types that do not go together");
+    Refusal("its scales are invalid, or more than the operator supports");
+pub(super) const TYPES: Refusal = Refusal("the types of its quantized values cannot be combined");

@@ -160,7 +160,7 @@ fn folded_positions_are_a_table() {
 }
 
 #[test]
-fn a_column_that_stretches_stays() {
+fn a_broadcast_column_stays() {
     assert_embedded(
         "ids: int64[2,3]",
         "y, z",

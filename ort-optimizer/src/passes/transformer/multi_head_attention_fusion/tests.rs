@@ -78,7 +78,7 @@ fn queries_and_keys_may_be_scaled_and_keys_transposed_twice() {
 }
 
 #[test]
-fn a_mask_for_each_score_is_taken_as_it_is() {
+fn a_mask_for_each_score_is_used_unchanged() {
     let inputs = format!("{ROWS}, x: float[1,2,s,t]");
     let scores = "l = MatMul-13 (b, d)
         m = Add-14 (x, l)";

@@ -1,4 +1,4 @@
-//! Images that are laid out anew, and those that are not.
+//! Images that become NHWC, and those that do not.
 
 use expect_test::expect;
 
@@ -13,7 +13,7 @@ const CONSTANTS: &str = "
 ";
 
 #[test]
-fn a_chain_is_laid_out_anew_from_end_to_end() {
+fn a_chain_becomes_nhwc_from_end_to_end() {
     assert_optimized(
         super::PASS,
         &format!(
@@ -43,7 +43,7 @@ fn a_chain_is_laid_out_anew_from_end_to_end() {
 }
 
 #[test]
-fn what_would_lose_stays() {
+fn nodes_that_would_be_slower_stay() {
     assert_optimized(
         super::PASS,
         &format!(

@@ -30,7 +30,7 @@ fn neighbours_become_one_or_none() {
 }
 
 #[test]
-fn pairs_cancel_across_what_stands_between() {
+fn pairs_cancel_across_nodes_between_them() {
     assert_optimized(
         super::PASS,
         "graph(x: float[n,3,4,5], r: float[n,4,5,3]) -> (y) {
@@ -190,7 +190,7 @@ fn quantized_tensors_are_moved_as_bytes() {
 }
 
 #[test]
-fn what_grows_is_moved_before_and_what_shrinks_behind() {
+fn transposes_move_before_growing_and_after_shrinking_nodes() {
     assert_optimized(
         super::PASS,
         "graph(x: float[4,1,3], y: float[n,8,6]) -> (a, b) {
@@ -215,7 +215,7 @@ fn what_grows_is_moved_before_and_what_shrinks_behind() {
 }
 
 #[test]
-fn constants_are_moved_for_nothing() {
+fn constants_are_transposed_at_no_cost() {
     assert_optimized(
         super::PASS,
         "graph(x: float[2,3], w = float[3,2] [1, 2, 3, 4, 5, 6]) -> (y, z) {
@@ -280,7 +280,7 @@ fn a_shape_is_that_of_what_is_stored() {
 }
 
 #[test]
-fn others_that_want_the_value_as_it_was_get_it() {
+fn other_readers_get_the_original_value() {
     assert_optimized(
         super::PASS,
         "graph(x: float[2,3], c: bool[]) -> (u, y, z) {
@@ -309,7 +309,7 @@ fn others_that_want_the_value_as_it_was_get_it() {
 }
 
 #[test]
-fn what_cannot_be_turned_or_would_lose_stays() {
+fn unsupported_or_slower_nodes_stay() {
     assert_rewritten(
         super::PASS,
         "graph(x: float[2,3,4], u: float[...], t: float[4,4]) -> (a, b, c, d, e) {
@@ -351,7 +351,7 @@ fn what_cannot_be_turned_or_would_lose_stays() {
 }
 
 #[test]
-fn a_transpose_with_an_operand_too_many_stays() {
+fn a_transpose_with_an_extra_operand_stays() {
     assert_rewritten(
         super::PASS,
         "graph(x: float[2,3,4], y: float[2,3,4]) -> (a) {

@@ -6,7 +6,7 @@ use super::super::PASS;
 use crate::testing::assert_optimized;
 
 #[test]
-fn convolutions_sum_codes() {
+fn convolutions_compute_on_quantized_values() {
     assert_optimized(
         PASS,
         "graph(x: float[1,2,4,4]) -> (y, z, v) {

@@ -1,4 +1,4 @@
-//! Functions of elements, joined tensors and choices.
+//! Element-wise functions, Concat and Where.
 
 use expect_test::expect;
 
@@ -6,7 +6,7 @@ use super::super::PASS;
 use crate::testing::assert_optimized;
 
 #[test]
-fn functions_of_codes_round_once() {
+fn functions_of_quantized_values_round_once() {
     assert_optimized(
         PASS,
         "graph(x: float[2,3,4,4], c: bool[4]) -> (y, z, w, v, p) {
@@ -64,7 +64,7 @@ fn functions_of_codes_round_once() {
 }
 
 #[test]
-fn constants_get_the_codes_they_have_in_the_result() {
+fn constants_are_quantized_like_the_result() {
     assert_optimized(
         PASS,
         "graph(x: float[2,3], c: bool[3]) -> (y, z, w) {
@@ -101,7 +101,7 @@ fn constants_get_the_codes_they_have_in_the_result() {
 }
 
 #[test]
-fn what_is_not_all_codes_of_one_type_stays_float() {
+fn operands_of_mixed_types_stay_float() {
     assert_optimized(
         PASS,
         "graph(x: float[2,3], y: float[3], c: bool[3]) -> (a, b, d, e) {

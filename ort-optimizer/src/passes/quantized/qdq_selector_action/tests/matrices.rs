@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 
 use expect_test::expect;
 
@@ -6,7 +6,7 @@ use super::super::PASS;
 use crate::testing::assert_optimized;
 
 #[test]
-fn products_of_matrices_sum_codes() {
+fn matrix_products_compute_on_quantized_values() {
     assert_optimized(
         PASS,
         "graph(x: float[n,2,3]) -> (y, z) {
@@ -40,7 +40,7 @@ fn products_of_matrices_sum_codes() {
 }
 
 #[test]
-fn products_with_a_bias_sum_codes() {
+fn products_with_a_bias_compute_on_quantized_values() {
     assert_optimized(
         PASS,
         "graph(x: float[n,3]) -> (y, z, v) {

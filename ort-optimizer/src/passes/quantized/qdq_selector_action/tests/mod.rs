@@ -1,6 +1,6 @@
-//! Every row of the table, and what it leaves alone.
+//! Every row of the table, and nodes that it does not replace.
 
-mod codes;
 mod convolutions;
 mod elementwise;
 mod matrices;
+mod moves;

@@ -1,4 +1,4 @@
-//! Data that moves, and quantized values that are compared.
+//! Movement and comparison of quantized values.
 
 use expect_test::expect;
 
@@ -6,7 +6,7 @@ use super::super::PASS;
 use crate::testing::assert_optimized;
 
 #[test]
-fn data_moves_as_codes() {
+fn data_moves_as_quantized_values() {
     assert_optimized(
         PASS,
         "graph(x: float[2,4,6,6]) -> (y, z, i) {
@@ -56,7 +56,7 @@ fn data_moves_as_codes() {
 }
 
 #[test]
-fn data_that_moves_elsewhere_or_changes_stays_float() {
+fn data_moved_to_other_nodes_or_changed_stays_float() {
     assert_optimized(
         PASS,
         r#"graph(x: float[2,4,6]) -> (y, z, w, v, r) {

@@ -1,10 +1,10 @@
-//! Numbers as quantized values of 8 bits, the way quantized operators have them.
+//! Quantized values of 8 bits, as in quantized operators.
 
 use ort_tensor::{DType, Tensor};
 
 use super::{Array, Cell, Draw, Expected};
 
-/// Rounding in float32 on the way from quantized values of moderate schemes to a code, in units of it.
+/// The rounding error in float32 between quantized values of moderate schemes, in units of a quantized value.
 pub(super) const SLACK: f64 = 1.0 / 64.0;
 
 /// Scale and zero point of a whole tensor.
@@ -14,10 +14,10 @@ pub(super) struct Scheme {
     zero_point: Option<Tensor>,
 }
 
-/// A tensor of quantized values, and what they mean.
+/// A tensor of quantized values with its scheme.
 #[derive(Clone)]
-pub(super) struct Codes {
-    pub(super) codes: Tensor,
+pub(super) struct QuantizedTensor {
+    pub(super) quantized: Tensor,
     pub(super) scheme: Scheme,
 }
 
@@ -30,7 +30,7 @@ impl Scheme {
 
     /// A scheme with a zero point.
     pub(super) fn whole(draw: &mut Draw, dtype: DType) -> Self {
-        // Not exact, powers of two, and so small that most numbers saturate.
+        // Some inexact, some powers of two, and some so small that most numbers saturate.
         let scale: f32 = draw.pick(&[1.0 / 256.0, 0.07, 0.25, 0.3, 0.5]);
         let zero_point = draw.any(dtype, &[]);
         let shape: &[usize] = draw.pick(&[&[], &[1]]);
@@ -57,32 +57,31 @@ impl Scheme {
     /// `saturate(round(value / scale) + zero_point)` of each number.
     pub(super) fn encoded(&self, dtype: DType, values: &Array) -> Vec<Expected> {
         let (scale, zero_point) = (self.scale(), self.zero_point());
-        let codes = values.map(|x| Cell::Float(x.float() / scale + zero_point));
-        vec![Expected::within(dtype, codes, SLACK)]
+        let quantized = values.map(|x| Cell::Float(x.float() / scale + zero_point));
+        vec![Expected::within(dtype, quantized, SLACK)]
     }
 }
 
-impl Codes {
+impl QuantizedTensor {
     /// Any quantized values of this shape and type.
     pub(super) fn draw(draw: &mut Draw, dtype: DType, shape: &[usize]) -> Self {
-        Self { codes: draw.any(dtype, shape), scheme: Scheme::draw(draw, dtype) }
+        Self { quantized: draw.any(dtype, shape), scheme: Scheme::draw(draw, dtype) }
     }
 
     /// Quantized values, scale and zero point.
     pub(super) fn operands(&self) -> Vec<Option<Tensor>> {
         let [scale, zero_point] = self.scheme.operands();
-        vec![Some(self.codes.clone()), scale, zero_point]
+        vec![Some(self.quantized.clone()), scale, zero_point]
     }
 
-    /// `scale · (code − zero_point)` of each code.
+    /// `scale · (q − zero_point)` of each quantized value.
     pub(super) fn values(&self) -> Array {
         let (scale, zero_point) = (self.scheme.scale(), self.scheme.zero_point());
-        Array::of(&self.codes).map(|code| Cell::Float(scale * (code.float() - zero_point)))
+        Array::of(&self.quantized).map(|q| Cell::Float(scale * (q.float() - zero_point)))
     }
 }
 
-/// Numbers after they were quantized to uint8, all with one scale, as DynamicQuantizeLinear does, in
-/// single precision.
+/// Numbers quantized to uint8 with one scale, as by DynamicQuantizeLinear, in single precision.
 #[expect(clippy::cast_possible_truncation, reason = "as the formula is given")]
 pub(super) fn quantized_dynamically(numbers: &[f64]) -> Vec<f64> {
     let single: Vec<_> = numbers.iter().map(|&x| x as f32).collect();
@@ -90,6 +89,6 @@ pub(super) fn quantized_dynamically(numbers: &[f64]) -> Vec<f64> {
         single.iter().fold((0_f32, 0_f32), |(least, most), &x| (least.min(x), most.max(x)));
     let scale = if least == most { 1.0 } else { (most - least) / 255.0 };
     let zero_point = (-least / scale).round_ties_even().clamp(0.0, 255.0);
-    let code = |x: &f32| ((x / scale).round_ties_even() + zero_point).clamp(0.0, 255.0);
-    single.iter().map(|x| f64::from(scale) * f64::from(code(x) - zero_point)).collect()
+    let quantize = |x: &f32| ((x / scale).round_ties_even() + zero_point).clamp(0.0, 255.0);
+    single.iter().map(|x| f64::from(scale) * f64::from(quantize(x) - zero_point)).collect()
 }

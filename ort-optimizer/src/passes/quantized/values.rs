@@ -1,5 +1,5 @@
-//! Quantized values, and what a DequantizeLinear or QuantizeLinear says they mean:
-//! `value = scale · (code − zero)`.
+//! Quantized values with their scale and zero point, as a DequantizeLinear or QuantizeLinear defines them: `value =
+//! scale · (quantized − zero)`.
 
 use ort_graph::{Graph, NewNode, Node, NodeId, Patch, ValueId};
 use ort_ops::infer::normalize_axis;
@@ -8,10 +8,10 @@ use ort_tensor::{DType, Number, Tensor, with_dtype};
 
 use crate::pass::Refusal;
 
-/// Quantized values whose scale and zero point are constant, for values that are f32.
+/// Quantized values of f32, with constant scale and zero point.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Coded<'a> {
-    pub(super) codes: ValueId,
+pub(super) struct Quantized<'a> {
+    pub(super) value: ValueId,
     pub(super) dtype: DType,
     /// The DequantizeLinear or QuantizeLinear.
     pub(super) node: NodeId,
@@ -23,25 +23,25 @@ pub(super) struct Coded<'a> {
     granularity: Granularity,
 }
 
-/// Where the scale is the same for all quantized values: that, and the zero point.
+/// The scale and zero point, where they are the same for all quantized values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Whole {
     pub(super) scale: f32,
     pub(super) zero: f64,
 }
 
-impl<'a> Coded<'a> {
-    /// The quantized values of a value that a DequantizeLinear makes.
+impl<'a> Quantized<'a> {
+    /// The quantized form of a value that a DequantizeLinear computes.
     pub(super) fn of(graph: &'a Graph, value: ValueId) -> Option<Self> {
         let (id, _) = graph.producer(value)?;
         let node = graph.node(id);
         let op: &DequantizeLinear = node.operator()?;
         let is_f32 = op.output_dtype.is_none_or(|dtype| dtype == DType::F32);
-        let codes = node.inputs.first().copied().flatten().filter(|_| is_f32)?;
-        Self::read(graph, id, codes, op.granularity)
+        let value = node.inputs.first().copied().flatten().filter(|_| is_f32)?;
+        Self::read(graph, id, value, op.granularity)
     }
 
-    /// The quantized values that a value becomes, if a QuantizeLinear is all that reads it.
+    /// The quantized form of a value, if a QuantizeLinear is its only reader.
     pub(super) fn after(graph: &'a Graph, value: ValueId) -> Option<Self> {
         match graph.consumers(value) {
             &[id] if !graph.outputs().contains(&value) => {
@@ -52,21 +52,21 @@ impl<'a> Coded<'a> {
         }
     }
 
-    /// The quantized values that a QuantizeLinear makes.
+    /// The quantized values that a QuantizeLinear computes.
     pub(super) fn by(graph: &'a Graph, id: NodeId) -> Option<Self> {
         let node = graph.node(id);
         let op: &QuantizeLinear = node.operator()?;
         let values = graph.fact(node.inputs.first().copied().flatten()?).dtype();
         let is_f32 = op.precision.is_none_or(|precision| precision == DType::F32);
-        let codes = node.outputs.first().copied().flatten();
-        let codes = codes.filter(|_| is_f32 && values == Some(DType::F32))?;
-        Self::read(graph, id, codes, op.granularity)
+        let value = node.outputs.first().copied().flatten();
+        let value = value.filter(|_| is_f32 && values == Some(DType::F32))?;
+        Self::read(graph, id, value, op.granularity)
     }
 
     fn read(
         graph: &'a Graph,
         id: NodeId,
-        codes: ValueId,
+        value: ValueId,
         granularity: Granularity,
     ) -> Option<Self> {
         let node = graph.node(id);
@@ -78,8 +78,8 @@ impl<'a> Coded<'a> {
             Some(id) => Some(graph.constant(id)?),
         };
         Some(Self {
-            codes,
-            dtype: graph.fact(codes).dtype()?,
+            value,
+            dtype: graph.fact(value).dtype()?,
             node: id,
             inputs: (scale_id, zero_id),
             scales: scale.as_slice().ok()?,
@@ -89,22 +89,22 @@ impl<'a> Coded<'a> {
         })
     }
 
-    /// Scale and zero point, if there is but one, and the scale such that a code is found again from
-    /// its value: `n·s/s` is within 2⁻²² of `n`, relatively, where nothing leaves the range of f32.
+    /// Scale and zero point, if there is only one, and the scale is such that quantized values round-trip: `n·s/s` is
+    /// within 2⁻²² of `n`, relatively, where nothing leaves the range of f32.
     pub(super) fn whole(&self) -> Option<Whole> {
         let &[scale] = self.scales else { return None };
-        let is_sound = scale.is_normal() && scale > 0.0 && scale < f32::MAX / 131_072.0;
+        let is_valid = scale.is_normal() && scale > 0.0 && scale < f32::MAX / 131_072.0;
         let &[zero] = &*self.zeros()? else { return None };
-        is_sound.then_some(Whole { scale, zero })
+        is_valid.then_some(Whole { scale, zero })
     }
 
-    /// Whether the same quantized values stand for the same values, and are found again from them.
+    /// Whether the same quantized values represent the same values, and round-trip.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let whole = self.whole();
         whole.is_some() && whole == other.whole() && self.dtype == other.dtype
     }
 
-    /// The zero points: one where none are given.
+    /// The zero points: a single 0 where none are given.
     pub(super) fn zeros(&self) -> Option<Vec<f64>> {
         let Some(zero) = self.zero else { return Some(vec![0.0]) };
         with_dtype!(zero.dtype(), [i8, u8, i16, u16, i32], T => {
@@ -112,7 +112,7 @@ impl<'a> Coded<'a> {
         }, else => None)
     }
 
-    /// The least and the largest code, of integers of 8 or 16 bits.
+    /// The least and the largest quantized value, of integers of 8 or 16 bits.
     pub(super) fn range(&self) -> Option<(f64, f64)> {
         with_dtype!(self.dtype, [i8, u8, i16, u16],
             T => Some((T::MIN.to_f64(), T::MAX.to_f64())),
@@ -120,19 +120,19 @@ impl<'a> Coded<'a> {
     }
 
     /// Whether larger values have larger quantized values.
-    pub(super) fn are_scales_sound(&self) -> bool {
+    pub(super) fn are_scales_valid(&self) -> bool {
         self.scales.iter().all(|scale| scale.is_normal() && *scale > 0.0)
     }
 
-    /// Whether there is but one scale, or one for each index along `axis` of `rank` dimensions.
+    /// Whether there is only one scale, or one for each index along `axis` of `rank` dimensions.
     pub(super) fn is_along(&self, axis: usize, rank: usize) -> bool {
         let is_own = normalize_axis(self.granularity.axis, rank) == Ok(axis);
         let is_line = self.scale.shape().len() == 1 && self.granularity.block_size == 0;
-        self.are_scales_sound() && (self.scales.len() == 1 || (is_line && is_own))
+        self.are_scales_valid() && (self.scales.len() == 1 || (is_line && is_own))
     }
 
-    /// Scale and zero point as inputs of an integer operator: scalars where they are but one, and a
-    /// zero point of 0 where none is given.
+    /// Scale and zero point as inputs of an integer operator: scalars where there is only one, and a zero point of 0
+    /// where none is given.
     pub(super) fn operands(&self, patch: &mut Patch) -> Result<[Option<ValueId>; 2], Refusal> {
         let scale = scalar(self.inputs.0, self.scale, patch)?;
         let zero = match (self.inputs.1, self.zero) {
@@ -150,9 +150,9 @@ impl<'a> Coded<'a> {
     }
 }
 
-const TOO_LARGE: Refusal = Refusal("its zero points are too many");
+const TOO_LARGE: Refusal = Refusal("it has too many zero points");
 
-/// A constant, as a scalar if it has but one element.
+/// A constant, as a scalar if it has only one element.
 fn scalar(id: ValueId, constant: &Tensor, patch: &mut Patch) -> Result<ValueId, Refusal> {
     if constant.len() != 1 || constant.shape().is_empty() {
         return Ok(id);
@@ -161,7 +161,7 @@ fn scalar(id: ValueId, constant: &Tensor, patch: &mut Patch) -> Result<ValueId, 
     Ok(patch.constant("scalar", scalar)?)
 }
 
-/// The same node, which reads `first` first.
+/// The same node with `first` as its first input.
 pub(super) fn reading(node: &Node, first: ValueId) -> NewNode {
     let mut inputs = node.inputs.to_vec();
     if let Some(input) = inputs.first_mut() {
