@@ -15,18 +15,18 @@ use crate::cpu::{Cpu, Team, floats, n_parts};
 use crate::cut::{Along, Cut, Part};
 use crate::kernels::Compiler;
 
-/// What makes signed bytes of unsigned ones that are 128 more, and the other way round.
+/// XOR mask between unsigned bytes and signed ones, which are 128 less.
 pub(crate) const FLIP: u8 = 0x80;
-/// Rows whose sums a thread holds at a time.
+/// Rows whose sums a thread computes at a time.
 const ROWS: usize = 40;
 
 /// A constant right operand `[k, n]` of int8 or uint8, with its zero points.
 #[derive(Debug)]
 pub(crate) struct Right {
     panels: Packed,
-    /// The sum of each column, flipped as the panels are, an i32.
+    /// The sum of each column, flipped like the panels, as i32.
     sums: Packed,
-    /// The zero point of each column, flipped alike.
+    /// The zero point of each column, flipped likewise.
     zeros: Vec<i32>,
     pub(crate) k: usize,
     pub(crate) n: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Right {
 
 impl Right {
     /// The constant at `input`, `[k, n]` or stored transposed, with the zero points at `zero_input`:
-    /// absent, one, or one a column. `None` if they are no such constants.
+    /// absent, one, or one per column. `None` if either is not such a constant.
     pub(crate) fn compile(
         compiler: &Compiler<'_>,
         input: usize,
@@ -47,13 +47,13 @@ impl Right {
         let flip = flip_to_signed(constant.dtype())?;
         let zeros = match compiler.fact(zero_input) {
             None => vec![i32::from(flip.cast_signed())],
-            Some(_) => codes(compiler.constant(zero_input)?, flip)?,
+            Some(_) => quantized_values(compiler.constant(zero_input)?, flip)?,
         };
         Stored { input, first: 0, k, n, flip, is_transposed }.pack(compiler, &zeros)
     }
 
     /// Matrix `d` of the constant at `input`, `[matrices, k, n]`, with the zero points at
-    /// `zero_input`: `[matrices]` or `[matrices, n]`. `None` if they are no such constants.
+    /// `zero_input`: `[matrices]` or `[matrices, n]`. `None` if either is not such a constant.
     pub(crate) fn compile_one(
         compiler: &Compiler<'_>,
         input: usize,
@@ -63,7 +63,7 @@ impl Right {
         let constant = compiler.constant(input)?;
         let &[n_matrices, k, n] = constant.shape() else { return None };
         let flip = flip_to_signed(constant.dtype())?;
-        let zeros = codes(compiler.constant(zero_input)?, flip)?;
+        let zeros = quantized_values(compiler.constant(zero_input)?, flip)?;
         let zeros = zeros.chunks_exact((zeros.len() / n_matrices.max(1)).max(1)).nth(d)?;
         let stored = Stored { input, first: d * k * n, k, n, flip, is_transposed: false };
         stored.pack(compiler, zeros)
@@ -80,8 +80,8 @@ impl Right {
         }
     }
 
-    /// The sum of each column less its zero point times `k`: what a zero point of the left operand is
-    /// multiplied with; `None` if there is no memory for them.
+    /// The sum of each column minus `k` times its zero point: the factor of the left operand's zero point.
+    /// `None` if the allocation fails.
     pub(crate) fn less(&self) -> Option<Vec<i32>> {
         collected(self.view().starts(1).map(i32::wrapping_neg)).ok()
     }
@@ -92,27 +92,27 @@ impl Right {
 pub(crate) struct RightView<'a> {
     /// What [`pack_b`] wrote.
     pub(crate) panels: &'a [u8],
-    /// The sum of each column, flipped as the panels are.
+    /// The sum of each column, flipped like the panels.
     pub(crate) sums: &'a [i32],
-    /// The zero point of each column, flipped alike.
+    /// The zero point of each column, flipped likewise.
     pub(crate) zeros: &'a [i32],
     pub(crate) k: usize,
     pub(crate) n: usize,
 }
 
 impl RightView<'_> {
-    /// What each column of a product with left operands of zero point `a_zero` begins with.
+    /// The initial sum of each column, for left operands with zero point `a_zero`.
     fn starts(&self, a_zero: i32) -> impl Iterator<Item = i32> {
         let columns = self.zeros.iter().zip(self.sums);
         columns.map(move |(&b, &sum)| Zeros { a: a_zero, b }.by_column(self.k, sum))
     }
 }
 
-/// Where a matrix stands in a constant of bytes.
+/// The location of a matrix in a constant of bytes.
 #[derive(Clone, Copy, Debug)]
 struct Stored {
     input: usize,
-    /// Its first byte.
+    /// Index of its first byte.
     first: usize,
     k: usize,
     n: usize,
@@ -121,7 +121,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// The matrix as a right operand with these zero points, one or one a column.
+    /// Packs the matrix as a right operand with these zero points, one or one per column.
     fn pack(self, compiler: &Compiler<'_>, zeros: &[i32]) -> Option<Right> {
         let Self { input, first, k, n, flip, is_transposed } = self;
         let strides = if is_transposed { [1, k] } else { [n, 1] };
@@ -153,7 +153,7 @@ impl Stored {
     }
 }
 
-/// The flip that makes signed bytes of elements of this type; `None` if they are no bytes.
+/// The flip that converts elements of this type to signed bytes; `None` if they are not bytes.
 pub(crate) fn flip_to_signed(dtype: DType) -> Option<u8> {
     match dtype {
         DType::I8 => Some(0),
@@ -162,8 +162,8 @@ pub(crate) fn flip_to_signed(dtype: DType) -> Option<u8> {
     }
 }
 
-/// The quantized values of a constant of bytes, flipped to signed ones.
-pub(crate) fn codes(constant: &Tensor, flip: u8) -> Option<Vec<i32>> {
+/// The quantized values of a constant of bytes, flipped to signed.
+pub(crate) fn quantized_values(constant: &Tensor, flip: u8) -> Option<Vec<i32>> {
     flip_to_signed(constant.dtype()).filter(|&own| own == flip)?;
     let signed = |&byte: &u8| i32::from((byte ^ flip).cast_signed());
     collected(constant.view().as_bytes()?.iter().map(signed)).ok()
@@ -192,7 +192,7 @@ pub(crate) struct ByteProduct<'a> {
 }
 
 impl ByteProduct<'_> {
-    /// The bytes of scratch for what columns begin with.
+    /// Bytes of scratch for the initial sums of columns.
     fn start_bytes(&self) -> usize {
         (self.right.n * size_of::<i32>()).next_multiple_of(64)
     }
@@ -202,58 +202,59 @@ impl ByteProduct<'_> {
         (self.m * self.right.k).next_multiple_of(64)
     }
 
-    /// The elements of scratch a thread needs: the sums of a few rows.
+    /// Elements of scratch per thread: the sums of a few rows.
     fn scratch_len(&self) -> usize {
         self.m.min(ROWS) * self.right.n
     }
 
-    /// The bytes of scratch of a run.
+    /// Bytes of scratch for a run.
     pub(crate) fn scratch_bytes(&self) -> usize {
         let own = self.start_bytes() + self.left_bytes();
         own + self.cpu.scratch_bytes(self.scratch_len())
     }
 
-    /// Room for a left operand, and the scratch that is left for [`ByteProduct::run`].
+    /// Splits scratch into a left operand and the rest, which [`ByteProduct::run`] takes.
     pub(crate) fn room<'s>(&self, scratch: &'s mut [u8]) -> (&'s mut [u8], &'s mut [u8]) {
         let (room, rest) = scratch.split_at_mut(self.left_bytes());
         (&mut room[..self.m * self.right.k], rest)
     }
 
-    /// Computes the quantized values of the sums, with a bias a column: `y: [m, n]`, contiguous, bytes of the sign of the
-    /// results.
-    pub(crate) fn run_codes(
+    /// Computes the requantized sums, with a bias per column: `y: [m, n]`, contiguous, bytes with the sign of the results.
+    pub(crate) fn run_quantized(
         &self,
         operands: (Left<'_>, Option<&[i32]>),
         y: &mut [u8],
-        crew: (&dyn Threads, &mut [u8]),
-        codes: &Requantize<'_>,
+        (threads, scratch): (&dyn Threads, &mut [u8]),
+        requantize: &Requantize<'_>,
     ) {
-        self.parts(operands, y, crew, |gemm, mut part, scratch| {
+        self.parts(operands, y, (threads, scratch), |gemm, mut part, scratch| {
             let (rows, columns) = (part.rows.clone(), part.columns.clone());
             match part.contiguous() {
-                Some(y) if !self.has_zeros(&columns) => gemm.run_codes(rows, columns, codes, y),
+                Some(y) if !self.has_zeros(&columns) => {
+                    gemm.run_quantized(rows, columns, requantize, y)
+                }
                 _ => self.part(
                     gemm,
                     part,
                     scratch,
                     &|columns: Range<usize>, sums: &[i32], y: &mut [u8]| {
-                        codes.part(0..1, columns).row(self.cpu.isa, 0, sums, y);
+                        requantize.part(0..1, columns).row(self.cpu.isa, 0, sums, y);
                     },
                 ),
             }
         });
     }
 
-    /// Computes the sums, with a bias a column, and calls `finish(columns, sums, y)` for pieces of
+    /// Computes the sums, with a bias per column, and calls `finish(columns, sums, y)` for pieces of
     /// the rows of `y`: `[m, n]`, contiguous.
     pub(crate) fn run<T: Send>(
         &self,
         operands: (Left<'_>, Option<&[i32]>),
         y: &mut [T],
-        crew: (&dyn Threads, &mut [u8]),
+        (threads, scratch): (&dyn Threads, &mut [u8]),
         finish: impl Fn(Range<usize>, &[i32], &mut [T]) + Sync,
     ) {
-        self.parts(operands, y, crew, |gemm, part, scratch| {
+        self.parts(operands, y, (threads, scratch), |gemm, part, scratch| {
             self.part(gemm, part, scratch, &finish);
         });
     }
@@ -294,12 +295,12 @@ impl ByteProduct<'_> {
         });
     }
 
-    /// Whether sums of these columns lack what zero points come to.
+    /// Whether the sums of these columns need a correction for zero points.
     fn has_zeros(&self, columns: &Range<usize>) -> bool {
         self.right.zeros[columns.clone()].iter().any(|&zero| zero != 0)
     }
 
-    /// A part of the product, a few rows at a time.
+    /// Computes a part of the product, a few rows at a time.
     fn part<T>(
         &self,
         gemm: &Gemm<'_>,
@@ -336,7 +337,7 @@ pub(crate) fn variant_name(isa: Isa) -> &'static str {
     }
 }
 
-/// Scratch whose beginning is floats: what finishing wants a column each.
+/// Splits off `len` floats at the start of scratch, one per column, for the epilogue.
 pub(crate) fn split_floats(scratch: &mut [u8], len: usize) -> (&mut [f32], &mut [u8]) {
     let (first, rest) = scratch.split_at_mut((len * size_of::<f32>()).next_multiple_of(64));
     (&mut floats(first)[..len], rest)

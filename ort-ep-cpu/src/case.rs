@@ -1,5 +1,5 @@
 //! How kernel tests run a node: compiled for every instruction set, on one to three threads, with
-//! weights constant and not, in place where the claim says so; against the operator's own `eval`.
+//! constant and non-constant weights, in place where the claim allows it; compared with the operator's own `eval`.
 
 mod closeness;
 
@@ -23,16 +23,16 @@ pub(crate) struct Case {
     attrs: Attrs,
     inputs: Vec<Option<(Tensor, Kind)>>,
     n_outputs: usize,
-    /// Outputs that the node does not have.
+    /// Optional outputs that the node omits.
     unwanted: &'static [usize],
     options: CpuOptions,
 }
 
-/// What an input is in the graph.
+/// The role of an input in the graph.
 #[derive(Clone, Copy)]
 enum Kind {
     Given,
-    /// Constant in one run, given in another.
+    /// Constant in one run, a graph input in another.
     Weight,
     Constant,
 }
@@ -55,19 +55,19 @@ impl Case {
         Self { attrs: self.attrs.with(name, attr), ..self }
     }
 
-    /// An input that every run gives anew.
+    /// Adds an input that every run supplies.
     pub(crate) fn input(mut self, tensor: Tensor) -> Self {
         self.inputs.push(Some((tensor, Kind::Given)));
         self
     }
 
-    /// An input that may be a constant.
+    /// Adds an input that may be constant.
     pub(crate) fn weight(mut self, tensor: Tensor) -> Self {
         self.inputs.push(Some((tensor, Kind::Weight)));
         self
     }
 
-    /// An input that is a constant in every run.
+    /// Adds an input that is constant in every run.
     pub(crate) fn constant(mut self, tensor: Tensor) -> Self {
         self.inputs.push(Some((tensor, Kind::Constant)));
         self
@@ -82,18 +82,18 @@ impl Case {
         Self { n_outputs, ..self }
     }
 
-    /// Leaves these outputs out.
+    /// Omits these outputs.
     pub(crate) fn unwanted(self, unwanted: &'static [usize]) -> Self {
         Self { unwanted, ..self }
     }
 
-    /// Runs it with these options, but for every instruction set.
+    /// Runs it with these options, still for every instruction set.
     pub(crate) fn options(self, options: CpuOptions) -> Self {
         Self { options, ..self }
     }
 
-    /// Runs the node in every way; each must give what `eval` gives, as `is_close` sees it, and
-    /// any number of threads the same bits.
+    /// Runs the node in every configuration; each must match `eval` according to `is_close`, and
+    /// any number of threads must give the same bits.
     pub(crate) fn check(self, is_close: impl Fn(f64, f64) -> bool) {
         let registry = ort_ops::registry();
         let ways = [(true, Packs::Made), (true, Packs::Declined), (false, Packs::Made)];
@@ -113,7 +113,7 @@ impl Case {
         }
     }
 
-    /// What a run of the node ends with.
+    /// The error of a run of the node.
     pub(crate) fn error(&self) -> ort_ep::KernelError {
         let (graph, id) = self.graph(&ort_ops::registry(), true);
         let provider = CpuProvider::new(self.options).unwrap();
@@ -129,7 +129,7 @@ impl Case {
         kernel.run(&prepared, &mut Io { inputs, outputs, scratch, threads }).unwrap_err()
     }
 
-    /// The variant that the options choose, with constant weights.
+    /// The variant selected with these options and constant weights.
     pub(crate) fn variant(&self) -> &'static str {
         let (graph, id) = self.graph(&ort_ops::registry(), true);
         let provider = CpuProvider::new(self.options).unwrap();
@@ -168,7 +168,7 @@ impl Case {
         }
     }
 
-    /// A graph of the node alone.
+    /// A graph that contains only the node.
     fn graph(&self, registry: &Registry, has_constants: bool) -> (Graph, NodeId) {
         let mut graph = Graph::new();
         let inputs = self.inputs.iter().enumerate().map(|(i, input)| {
@@ -213,12 +213,12 @@ impl Case {
         graph.node(id).op.eval(Inputs::new(&views), &mut outputs).unwrap();
         let tensor = |output: Output<'_>| match output.into_value() {
             Some(Value::Tensor(tensor)) => tensor,
-            _ => panic!("an output was not made"),
+            _ => panic!("an output was not computed"),
         };
         outputs.into_iter().map(tensor).collect()
     }
 
-    /// Runs the kernel in memory that holds NaN, without the constants that it says it does not read.
+    /// Runs the kernel with scratch and outputs full of NaN, without the constants that it does not read.
     fn run(
         &self,
         kernel: &dyn Kernel,
@@ -245,7 +245,7 @@ impl Case {
             outputs[output] = Output::in_place(data.view_mut(), input);
         }
         let (inputs, threads) = (Inputs::new(&views), &StdThreads(n_threads));
-        // A session's empty scratch lies anywhere.
+        // As in a session, empty scratch may be unaligned.
         let scratch = if prepared.scratch_bytes == 0 { &mut [] } else { scratch.as_mut() };
         let mut io = Io { inputs, outputs: &mut outputs, scratch, threads };
         kernel.run(&prepared, &mut io).unwrap();
@@ -258,7 +258,7 @@ impl Case {
         self.inputs.iter().map(|input| input.as_ref().map(|(t, _)| ValueView::Tensor(t.view())))
     }
 
-    /// The inputs without elements.
+    /// The inputs with released constants.
     fn released(&self) -> Vec<Option<Tensor>> {
         let released = |(t, _): &(Tensor, Kind)| Tensor::released(t.dtype(), t.shape()).unwrap();
         self.inputs.iter().map(|input| input.as_ref().map(released)).collect()
@@ -270,12 +270,12 @@ impl Case {
     }
 }
 
-/// Whole numbers from −3 to 3, of no obvious pattern: sums of their products are exact in f32.
+/// Pseudo-random integers from −3 to 3: sums of their products are exact in f32.
 pub(crate) fn integers(shape: &[usize]) -> Tensor {
     values(shape, |i| (i % 7) as f32 - 3.0)
 }
 
-/// Indices into axes of these dimensions in turn, from either end, of which some come several times.
+/// Indices into axes of these dimensions in turn, from either end, with repetitions.
 pub(crate) fn indices<I: Element + TryFrom<i64>>(shape: &[usize], dims: &[usize]) -> Tensor {
     let index = |i: usize| {
         let dim = i64::try_from(dims[i % dims.len()]).unwrap();
@@ -286,17 +286,17 @@ pub(crate) fn indices<I: Element + TryFrom<i64>>(shape: &[usize], dims: &[usize]
     Tensor::from_slice(shape, &(0..n).map(index).collect::<Vec<_>>()).unwrap()
 }
 
-/// Bytes of no obvious pattern.
+/// Pseudo-random bytes.
 pub(crate) fn bytes<T: Element>(shape: &[usize], from_bits: fn(u8) -> T) -> Tensor {
     values(shape, |i| from_bits(i.to_le_bytes()[0]))
 }
 
-/// Numbers from −4 to 4.
+/// Pseudo-random numbers from −4 to 4.
 pub(crate) fn floats(shape: &[usize]) -> Tensor {
     values(shape, |i| (i % 8192) as f32 / 1024.0 - 4.0)
 }
 
-/// `f` of numbers without an obvious pattern.
+/// `f` of pseudo-random numbers.
 fn values<T: Element>(shape: &[usize], f: impl Fn(usize) -> T) -> Tensor {
     let n = n_elements(shape).unwrap();
     // The high bits of a linear congruence (Knuth's multiplier).
@@ -304,7 +304,7 @@ fn values<T: Element>(shape: &[usize], f: impl Fn(usize) -> T) -> Tensor {
     Tensor::from_slice(shape, &(0..n).map(|i| f(scramble(i))).collect::<Vec<_>>()).unwrap()
 }
 
-/// The threads of the standard library.
+/// Threads of the standard library.
 #[derive(Debug)]
 pub(crate) struct StdThreads(pub(crate) usize);
 

@@ -1,4 +1,4 @@
-//! Who computes, and with what: the instructions, and threads that each have scratch of their own.
+//! The instruction set that kernels use, and the threads that share a kernel's work, each with its own scratch.
 
 use std::sync::Mutex;
 use std::thread;
@@ -8,48 +8,48 @@ use ort_kernels::Isa;
 use ort_tensor::{can_end, go_on};
 use smallvec::SmallVec;
 
-/// Elements to a cache line, so that threads never write to the same one.
+/// Elements per cache line, so that threads never write to the same one.
 const LINE: usize = 16;
 
-/// 8 µs, at 60 to 120 multiply-adds a ns, by which all costs are told. A fork and join costs 0.5 µs, and
-/// then operands and results have to come from the other core, which reads at 26 GB/s and writes at
-/// 10: of work of 6 µs, a network of small images (ppocr_cls) is slower than on one thread.
+/// 8 µs, at the 60 to 120 multiply-adds per ns that all costs assume. A fork and join costs 0.5 µs, and then
+/// operands and results move between cores, read at 26 GB/s and written at 10: sharing work of 6 µs makes a
+/// network of small images (ppocr_cls) slower than on one thread.
 const WORTH_SHARING: usize = 3 << 18;
 
-/// What kernels are chosen for.
+/// The target that kernels are selected for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cpu {
     /// The instruction set.
     pub(crate) isa: Isa,
-    /// How many threads at most have scratch.
+    /// The maximum number of threads that have scratch.
     pub(crate) max_threads: usize,
-    /// Whether convolutions may be computed in tiles by transformed filters.
+    /// Whether convolutions may use Winograd's algorithm.
     pub(crate) winograd: bool,
-    /// Whether what is multiplied with weights of a few bits may be rounded to 8 bits.
+    /// Whether activations may be rounded to 8 bits for products with weights of a few bits.
     pub(crate) int8_blocks: bool,
 }
 
 impl Cpu {
-    /// The bytes with which each thread has `len` elements of scratch. Of more than there can be, so many that they are refused.
+    /// Bytes of scratch for `len` elements per thread; a size that cannot be allocated if `len` is too large.
     pub(crate) const fn scratch_bytes(self, len: usize) -> usize {
         let len = len.saturating_add(LINE - 1) / LINE * LINE;
         let n_bytes = len.saturating_mul(size_of::<f32>()).saturating_mul(self.max_threads);
-        // Sums of some such sizes fit as well.
+        // So that sums of several such sizes do not overflow.
         if n_bytes > usize::MAX >> 6 { usize::MAX >> 6 } else { n_bytes }
     }
 
-    /// The same for work that costs `cost` multiply-adds, which one thread does if it is little.
+    /// The same for work of `cost` multiply-adds, which a single thread does if it is small.
     pub(crate) const fn scratch_bytes_for(self, len: usize, cost: usize) -> usize {
         let max_threads = if cost < WORTH_SHARING { 1 } else { self.max_threads };
         Self { max_threads, ..self }.scratch_bytes(len)
     }
 }
 
-/// The most operations of a part of work that can be cut: a processor does them within some ten milliseconds.
-pub(crate) const MOST_OPERATIONS: usize = 1 << 26;
+/// The most operations of a part of divisible work: a processor does them within some ten milliseconds.
+pub(crate) const MAX_OPERATIONS: usize = 1 << 26;
 
-/// The threads that share the parts of one kernel's work. What a part computes must not depend on
-/// who computes it, nor on what the scratch holds.
+/// The threads that share the parts of one kernel's work. The result of a part must not depend on
+/// the thread that computes it, nor on the contents of the scratch.
 pub(crate) struct Team<'a> {
     threads: &'a dyn Threads,
     n_threads: usize,
@@ -59,13 +59,13 @@ pub(crate) struct Team<'a> {
 }
 
 impl<'a> Team<'a> {
-    /// As many threads as there are, but not more than parts.
+    /// As many threads as are available, but not more than parts.
     pub(crate) fn new(threads: &'a dyn Threads, n_parts: usize) -> Self {
         let n_threads = threads.count().min(n_parts);
         Self { threads, n_threads, n_parts, scratch: &mut [], scratch_len: 0 }
     }
 
-    /// Leaves the caller alone with work that costs fewer multiply-adds than it takes to share it.
+    /// Uses the calling thread alone for work that costs fewer multiply-adds than sharing it.
     pub(crate) fn if_worth(self, cost: usize) -> Self {
         match n_parts(self.threads, cost) {
             1 => Self { n_threads: 1, ..self },
@@ -73,7 +73,7 @@ impl<'a> Team<'a> {
         }
     }
 
-    /// Gives each thread `len` elements of `scratch`, which is of [`Cpu::scratch_bytes`].
+    /// Gives each thread `len` elements of `scratch`, whose size is [`Cpu::scratch_bytes`].
     pub(crate) fn with_scratch(self, scratch: &'a mut [u8], len: usize) -> Self {
         let scratch = floats(scratch);
         let scratch_len = len.next_multiple_of(LINE);
@@ -84,9 +84,9 @@ impl<'a> Team<'a> {
         Self { n_threads, scratch, scratch_len, ..self }
     }
 
-    /// Calls `work` once for each part, whoever is free, with scratch that nobody else has then: the
-    /// caller always with the first stretch, and others with those behind it, so that of two threads
-    /// each finds its own lines there. After the run has ended, no part is begun.
+    /// Calls `work` once for each part on any free thread, with scratch that no other thread uses at that time: the
+    /// caller always with the first slot, and others with the slots after it, so that with two threads
+    /// each finds its own cache lines there. Once the run is cancelled, no part is started.
     pub(crate) fn run<P: Send>(
         self,
         mut parts: impl Iterator<Item = P> + Send,
@@ -95,7 +95,7 @@ impl<'a> Team<'a> {
         self.share(&mut parts, &work);
     }
 
-    /// As [`Team::run`], compiled once for all that share parts of one type.
+    /// [`Team::run`], compiled once per type of part.
     fn share<P: Send>(
         self,
         parts: &mut (dyn Iterator<Item = P> + Send),
@@ -111,7 +111,7 @@ impl<'a> Team<'a> {
         };
         let mut queue = Mutex::new(Queue { parts: SmallVec::new(), slots });
         let (caller, needs_slot) = (thread::current().id(), self.scratch_len > 0);
-        // Parts can be large: they are put where they stay.
+        // Parts can be large: they are moved into place.
         if let Ok(queue) = queue.get_mut() {
             // bounded: a part is thousands of operations
             queue.parts.extend(parts.map(Some));
@@ -130,31 +130,31 @@ impl<'a> Team<'a> {
             }
         };
         self.threads.for_each(self.n_parts, &one);
-        // What nobody did: for want of scratch, or because there are more than was said; and what was left
-        // out because the run has ended, which stays so.
+        // Parts left over: for lack of scratch, because there are more than announced, or because the run is cancelled,
+        // in which case they are still skipped.
         let n_parts = queue.lock().map_or(0, |queue| queue.parts.len());
         (0..n_parts).for_each(one);
     }
 }
 
-/// What threads take from: each as long as it works on a part.
+/// The queue that threads take parts from.
 struct Queue<'a, P> {
-    /// Those that are not taken; as many find room here as four threads get.
+    /// The remaining parts; inline capacity for the parts of four threads.
     parts: SmallVec<[Option<P>; 16]>,
-    /// The scratch of each thread, unless it is at work with it.
+    /// The scratch of each thread, unless it is in use.
     slots: SmallVec<[Option<&'a mut [f32]>; 8]>,
 }
 
-/// Which scratch a thread takes.
+/// Which slot a thread takes.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
     First,
-    /// Any but the first.
+    /// Any slot but the first.
     Other,
 }
 
 impl<'a, P> Queue<'a, P> {
-    /// Part `i` and, if it needs one, a slot with its place.
+    /// Takes part `i` and, if it needs one, a slot with its index.
     fn take(&mut self, i: usize, slot: Option<Slot>) -> Option<(P, (usize, &'a mut [f32]))> {
         let part = self.parts.get_mut(i)?;
         if part.is_none() {
@@ -172,59 +172,59 @@ impl<'a, P> Queue<'a, P> {
     }
 }
 
-/// The most parts of work that costs `cost` multiply-adds, where each part splits or packs an operand
-/// anew: one a thread, and two of so much work that this is little of it.
+/// The maximum number of parts of work that costs `cost` multiply-adds, where each part splits or packs an operand
+/// again: one per thread, or two if the work is large in comparison.
 pub(crate) fn most_parts(threads: &dyn Threads, cost: usize) -> usize {
     const LARGE: usize = 1 << 27;
-    (threads.count() * if cost < LARGE { 1 } else { 2 }).max(packing_parts_to_end(cost))
+    (threads.count() * if cost < LARGE { 1 } else { 2 }).max(cancellable_packing_parts(cost))
 }
 
-/// How many parts work needs that can be ended, if each part splits or packs an operand anew; 1 if it cannot be.
-pub(crate) fn packing_parts_to_end(cost: usize) -> usize {
+/// How many parts make work cancellable if each part splits or packs an operand again; 1 if the run cannot be cancelled.
+pub(crate) fn cancellable_packing_parts(cost: usize) -> usize {
     /// 20 to 30 ms.
-    const MOST: usize = 1 << 31;
-    parts_to_end(cost, MOST)
+    const MAX: usize = 1 << 31;
+    cancellable_parts(cost, MAX)
 }
 
-/// How many parts of at most so many multiply-adds work needs that can be ended; 1 if it cannot be.
-fn parts_to_end(cost: usize, most: usize) -> usize {
+/// How many parts of at most `most` multiply-adds make work cancellable; 1 if the run cannot be cancelled.
+fn cancellable_parts(cost: usize, most: usize) -> usize {
     if can_end() { (cost / most).max(1) } else { 1 }
 }
 
-/// Scratch as floats. Nothing may lie anywhere, aligned or not.
+/// Scratch as floats. Empty scratch may be unaligned.
 pub(crate) fn floats(scratch: &mut [u8]) -> &mut [f32] {
     if scratch.is_empty() { &mut [] } else { bytemuck::cast_slice_mut(scratch) }
 }
 
-/// What it costs to read an element that is in no cache of the core's own, such as a weight, in
+/// The cost of reading an element that is not in a private cache of the core, such as a weight, in
 /// multiply-adds: 40 GB/s.
 pub(crate) const READ: usize = 8;
 
-/// How many parts of a small step each thread gets, for threads of unequal speed to finish together.
+/// Parts per thread of a small step, so that threads of unequal speed finish together.
 pub(crate) const PER_THREAD: usize = 4;
 
-/// How many parts to make of work that costs `cost` multiply-adds: enough for threads of unequal
-/// speed, and for those that come late, to finish together, but none so small that handing it over
-/// costs more than it saves; as many for each thread, where there is one for each. One thread has a part, or
-/// as many as let it check now and then whether the run has ended.
+/// The number of parts for work that costs `cost` multiply-adds: enough for threads of unequal
+/// speed, and for late ones, to finish together, but none so small that handing it over
+/// costs more than it saves; a multiple of the threads where there is at least one each. A single thread has one part, or
+/// enough for it to check for cancellation regularly.
 pub(crate) fn n_parts(threads: &dyn Threads, cost: usize) -> usize {
     /// 2 to 4 µs: a part costs its thread 0.1 µs.
-    const LEAST: usize = 1 << 18;
-    /// 140 to 280 µs: what a thread may have to wait for at the end.
-    const MOST: usize = 1 << 24;
+    const MIN: usize = 1 << 18;
+    /// 140 to 280 µs: the longest that a thread may wait at the end.
+    const MAX: usize = 1 << 24;
     match threads.count() {
-        // What is written to memory for the first time costs many times what is reckoned.
-        0 | 1 => parts_to_end(cost, MOST_OPERATIONS),
+        // First-touch writes cost many times the estimate.
+        0 | 1 => cancellable_parts(cost, MAX_OPERATIONS),
         _ if cost < WORTH_SHARING => 1,
-        n => match cost / LEAST {
+        n => match cost / MIN {
             parts if parts < n => parts,
-            parts => (parts - parts % n).min((cost / MOST).next_multiple_of(n).max(n * PER_THREAD)),
+            parts => (parts - parts % n).min((cost / MAX).next_multiple_of(n).max(n * PER_THREAD)),
         },
     }
 }
 
-/// How many of `n` equal things a part gets, for at most `n_parts` parts and as little as can be for
-/// the thread that has the most to do: 28 rows are 4 parts of 7 for two threads, not 7 of 4.
+/// How many of `n` equal items a part gets, for at most `n_parts` parts and minimal work for
+/// the busiest thread: 28 rows are 4 parts of 7 for two threads, not 7 of 4.
 pub(crate) fn per_part(threads: &dyn Threads, n: usize, n_parts: usize) -> usize {
     let sizes = (1..=n_parts).rev().map(|n_parts| n.div_ceil(n_parts).max(1));
     let most = |size: &usize| n.div_ceil(*size).div_ceil(threads.count()) * size;
@@ -241,7 +241,7 @@ mod tests {
     use crate::case::StdThreads;
 
     #[test]
-    fn every_part_is_done_once_with_scratch_of_its_own() {
+    fn every_part_is_done_once_with_its_own_scratch() {
         for (n_threads, n_slots) in [(1, 1), (2, 2), (3, 2)] {
             let (threads, mut done) = (StdThreads(n_threads), vec![0_u32; 100]);
             let mut scratch = vec![0_u8; 5_usize.next_multiple_of(LINE) * 4 * n_slots];
@@ -254,11 +254,11 @@ mod tests {
         }
     }
 
-    /// Threads that leave all out, as those of a run do that is to end.
+    /// Threads that skip all work, like those of a cancelled run.
     #[derive(Debug)]
-    struct Nobody;
+    struct Skipping;
 
-    impl Threads for Nobody {
+    impl Threads for Skipping {
         fn count(&self) -> usize {
             2
         }
@@ -267,34 +267,34 @@ mod tests {
     }
 
     #[derive(Debug)]
-    struct Ended(bool);
+    struct Cancelled(bool);
 
-    impl Ending for Ended {
+    impl Ending for Cancelled {
         fn is_ended(&self) -> bool {
             self.0
         }
     }
 
     #[test]
-    fn no_part_is_done_after_the_run_has_ended() {
+    fn no_part_is_done_after_cancellation() {
         let one = StdThreads(1);
-        let all: [&dyn Threads; 2] = [&one, &Nobody];
-        for (threads, is_ended) in all.into_iter().flat_map(|it| [(it, false), (it, true)]) {
-            let ending: Arc<dyn Ending> = Arc::new(Ended(is_ended));
+        let all: [&dyn Threads; 2] = [&one, &Skipping];
+        for (threads, is_cancelled) in all.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+            let ending: Arc<dyn Ending> = Arc::new(Cancelled(is_cancelled));
             let mut done = [0; 9];
             ended_by(&ending, || {
                 let team = Team::new(threads, done.len());
                 team.run(done.iter_mut(), |done, _| *done += 1);
             });
-            assert_eq!(done, [i32::from(!is_ended); 9], "{threads:?} {is_ended}");
+            assert_eq!(done, [i32::from(!is_cancelled); 9], "{threads:?} {is_cancelled}");
         }
-        let ending: Arc<dyn Ending> = Arc::new(Ended(false));
-        let parts = || n_parts(&one, 100 * MOST_OPERATIONS);
+        let ending: Arc<dyn Ending> = Arc::new(Cancelled(false));
+        let parts = || n_parts(&one, 100 * MAX_OPERATIONS);
         assert_eq!((ended_by(&ending, parts), parts()), (100, 1));
     }
 
     #[test]
-    fn the_first_slot_is_the_callers_alone() {
+    fn the_first_slot_belongs_to_the_caller() {
         for n_threads in 2..=4 {
             let (threads, mut done) = (StdThreads(n_threads), vec![None; 200]);
             let mut scratch = vec![0_u8; LINE * 4 * n_threads];
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn small_work_has_scratch_for_one() {
+    fn small_work_has_scratch_for_one_thread() {
         let cpu = Cpu { isa: Isa::Generic, max_threads: 3, winograd: false, int8_blocks: true };
         assert_eq!(cpu.scratch_bytes_for(17, WORTH_SHARING - 1), 2 * LINE * 4);
         assert_eq!(cpu.scratch_bytes_for(17, WORTH_SHARING), cpu.scratch_bytes(17));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn small_work_stays_whole() {
+    fn small_work_is_not_split() {
         assert_eq!(n_parts(&StdThreads(3), 1000), 1);
         assert_eq!(n_parts(&StdThreads(3), (3 << 18) - 1), 1);
         assert_eq!(n_parts(&StdThreads(3), 3 << 18), 3);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_have_as_much_to_do_as_each_other() {
+    fn threads_have_equal_work() {
         let most = |n_threads, n, n_parts| {
             let size = per_part(&StdThreads(n_threads), n, n_parts);
             assert!(n.div_ceil(size) <= n_parts, "{n} in {n_parts} parts");

@@ -1,4 +1,4 @@
-//! A matrix of results, cut into parts that threads compute: ranges of rows, of columns, or both.
+//! A matrix of results, partitioned into ranges of rows, of columns, or both, which threads compute.
 
 // collects are bounded: a piece of a row for each row of a part
 
@@ -11,29 +11,29 @@ use smallvec::SmallVec;
 
 use crate::summand::Summand;
 
-/// How a matrix is cut.
+/// How a matrix is partitioned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
     isa: Isa,
     m: usize,
     n: usize,
-    /// Panels of rows in a part.
+    /// Panels of rows per part.
     panels: usize,
-    /// Columns of a part.
+    /// Columns per part.
     columns: usize,
 }
 
-/// Along which dimension a matrix is cut first.
+/// The dimension that is partitioned first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Along {
-    /// Each part has all columns: the right operand is used again by each.
+    /// Each part has all columns: all parts reuse the right operand.
     Rows,
-    /// Each part has all rows: the left operand is used again by each.
+    /// Each part has all rows: all parts reuse the left operand.
     Columns,
 }
 
 impl Cut {
-    /// A matrix of `m` rows and `n` columns in about `n_parts`, none smaller than a tile.
+    /// A matrix of `m` rows and `n` columns in about `n_parts` parts, none smaller than a tile.
     pub(crate) fn new(isa: Isa, [m, n]: [usize; 2], n_parts: usize, along: Along) -> Self {
         let n_panels = row_panels(isa, m).len().max(1);
         let nr = variant(isa).nr;
@@ -42,14 +42,14 @@ impl Cut {
         let (panels, columns) = match along {
             Along::Rows if n_panels >= n_parts => (by_rows(), n),
             Along::Columns if n.div_ceil(nr) >= n_parts => (n_panels, by_columns()),
-            // The other dimension, unless that has even fewer tiles.
+            // The other dimension, unless it has even fewer tiles.
             _ if n.div_ceil(nr) > n_panels => (n_panels, by_columns()),
             _ => (by_rows(), n),
         };
         Self { isa, m, n, panels, columns: columns.max(1) }
     }
 
-    /// How many parts there are.
+    /// The number of parts.
     pub(crate) fn n_parts(&self) -> usize {
         row_panels(self.isa, self.m).len().div_ceil(self.panels) * self.n.div_ceil(self.columns)
     }
@@ -79,15 +79,13 @@ impl Cut {
 
 /// One part of a matrix.
 pub(crate) struct Part<'c, T = f32> {
-    /// Its rows.
     pub(crate) rows: Range<usize>,
-    /// Its columns.
     pub(crate) columns: Range<usize>,
     piece: Piece<'c, T>,
 }
 
 enum Piece<'c, T> {
-    /// Whole rows, one after the other.
+    /// Whole rows, contiguous.
     Rows(&'c mut [T]),
     /// A piece of each row.
     Columns(SmallVec<[&'c mut [T]; 1]>),
@@ -112,12 +110,12 @@ impl<T> Part<'_, T> {
     }
 }
 
-/// What a matrix of results is computed by, region by region.
+/// Computes a matrix of results region by region.
 pub(crate) trait Product<T = f32> {
-    /// Columns of the whole.
+    /// Columns of the whole matrix.
     fn n_columns(&self) -> usize;
 
-    /// Computes a region into its rows.
+    /// Computes a region, writing to its rows.
     fn run(&self, region: &Region, c: &mut (impl Rows<T> + ?Sized), scratch: &mut [T]);
 }
 
@@ -152,7 +150,7 @@ impl Product for Direct<'_> {
 }
 
 impl<T: Summand> Part<'_, T> {
-    /// Computes the part of a product, and what `epilogue` leaves to do.
+    /// Computes a part of a product, and what the kernel did not fuse of `epilogue`.
     pub(crate) fn compute(
         mut self,
         product: &impl Product<T>,
@@ -171,7 +169,7 @@ impl<T: Summand> Part<'_, T> {
     }
 }
 
-/// A block of rows, cut into columns.
+/// A block of rows, split into ranges of columns.
 struct Columns<'c, T> {
     rows: Range<usize>,
     rest: Piece<'c, T>,

@@ -1,19 +1,19 @@
-//! What a product or a convolution does to its results at the end.
+//! What is applied to the results of a product or a convolution.
 
 use ort_kernels::{Activation, Isa};
 use ort_ops::activation::Activation as Function;
 
-/// The activation at the end.
+/// The activation of the epilogue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Epilogue {
-    /// On the results while they are in registers.
+    /// Applied while the results are in registers.
     Fused(Activation),
-    /// One by one afterwards: rare functions.
+    /// Applied element by element afterwards: rare functions.
     After(Function),
 }
 
 impl Epilogue {
-    /// What the kernel itself applies.
+    /// The part that the kernel itself applies.
     pub(crate) const fn fused(self) -> Activation {
         match self {
             Self::Fused(activation) => activation,
@@ -21,8 +21,8 @@ impl Epilogue {
         }
     }
 
-    /// The activation times `scale`, plus `shift`, with the bits of all three in turn, if results
-    /// can have that while they are in registers.
+    /// The activation times `scale`, plus `shift`, with the same bits as three separate operations, if
+    /// kernels can fuse that.
     pub(crate) fn scaled(self, scale: f32, shift: f32) -> Option<Self> {
         match self {
             Self::Fused(activation) => activation.scaled(scale, shift).map(Self::Fused),
@@ -30,15 +30,15 @@ impl Epilogue {
         }
     }
 
-    /// Applies to finished results what the kernel did not.
+    /// Applies what the kernel did not fuse to finished results.
     pub(crate) fn finish(self, results: &mut [f32]) {
         if let Self::After(function) = self {
-            #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
+            #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
             results.iter_mut().for_each(|y| *y = function.apply(f64::from(*y)) as f32);
         }
     }
 
-    /// Applies the whole activation to results that no kernel has touched.
+    /// Applies the whole activation to results of a kernel that fused none of it.
     pub(crate) fn apply(self, isa: Isa, results: &mut [f32]) {
         self.fused().apply(isa, results);
         self.finish(results);

@@ -1,16 +1,16 @@
-//! A tensor seen along one axis.
+//! A tensor viewed along one axis.
 
 use ort_tensor::{can_end, n_elements};
 
-/// Elements that a run which can be ended computes in one piece.
-pub(crate) const MOST_ELEMENTS: usize = 1 << 24;
+/// The maximum number of elements that a cancellable run computes in one piece.
+pub(crate) const MAX_ELEMENTS: usize = 1 << 24;
 
 /// A tensor as `[outer, len, inner]`: a lane is `len` elements, `inner` apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lanes {
-    /// The elements of a lane.
+    /// Elements per lane.
     pub(crate) len: usize,
-    /// How far apart they are, and how many lanes lie side by side.
+    /// The stride of a lane, and the number of adjacent lanes.
     pub(crate) inner: usize,
 }
 
@@ -20,10 +20,10 @@ impl Lanes {
         Self { len: shape[axis], inner: product(&shape[axis + 1..]) }
     }
 
-    /// Whether one lane takes too long for a run that can be ended: some ten milliseconds. Kernels that compute a
-    /// lane in one piece then leave it to `eval`, which checks in between.
+    /// Whether one lane takes too long for a cancellable run: more than some ten milliseconds. Kernels that compute a
+    /// lane in one piece then leave it to `eval`, which checks for cancellation.
     pub(crate) fn are_too_long(self) -> bool {
-        self.len > MOST_ELEMENTS && can_end()
+        self.len > MAX_ELEMENTS && can_end()
     }
 
     /// The contiguous lanes that run along all dimensions from `axis` on, at most the rank.
@@ -32,7 +32,7 @@ impl Lanes {
     }
 }
 
-/// `Π shape`; a tensor that exists has no product that overflows, unless a zero hides it.
+/// `Π shape`; the product of an existing tensor overflows only if a dimension is 0.
 fn product(shape: &[usize]) -> usize {
     n_elements(shape).unwrap_or(0)
 }

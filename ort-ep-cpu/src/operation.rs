@@ -9,13 +9,13 @@ use ort_ops::broadcast::{Runs, Walk};
 use ort_ops::ops::binary::Binary;
 use ort_tensor::{Shape, broadcast};
 
-/// Runs below this length are not worth a call for each.
+/// Shorter runs are not worth a call each.
 const SHORT: usize = 16;
-/// Up to this length, a row that repeats is written out several times over: 1 KiB.
+/// Up to this length, a repeated row is written out several times: 1 KiB.
 const LONG: usize = 256;
-/// Up to this length, runs of one value each are written out: longer ones take a scalar.
+/// Up to this length, stretched values are written out: longer ones are scalars.
 const STRETCHED: usize = 32;
-/// What it is written to: 4 KiB, which stay in the first-level cache.
+/// The buffer for written-out operands: 4 KiB, which stay in the first-level cache.
 const TILE: usize = 4 * LONG;
 
 /// `a ∘ b`.
@@ -34,18 +34,18 @@ pub(crate) enum Operation {
 /// An operand along a run.
 #[derive(Clone, Copy)]
 pub(crate) enum Operand<'a, T = f32> {
-    /// What the run holds already.
+    /// The current contents of the result.
     InPlace,
     Row(&'a [T]),
-    /// A row that begins again, and where in it the run begins.
+    /// A row that repeats, and the position in it where the run starts.
     Repeated(&'a [T], usize),
-    /// Values of a period each, how long that is, and where in the first the run begins.
+    /// Values that each repeat for a period, the period, and the position in the first where the run starts.
     Stretched(&'a [T], usize, usize),
     /// One value for the whole run.
     Same(T),
 }
 
-/// What a shape signature makes of two operands that are broadcast.
+/// Prepared state for two broadcast operands.
 pub(crate) struct Broadcast {
     /// The shape of the result.
     pub(crate) shape: Shape,
@@ -62,7 +62,7 @@ impl Broadcast {
     }
 }
 
-/// The runs that suit [`Combiner`]: not too short, if that can be helped.
+/// The runs for [`Combiner`], lengthened if possible.
 pub(crate) fn long<const N: usize>(runs: Runs<N>) -> Runs<N> {
     if runs.period() <= LONG { runs.joined(STRETCHED) } else { runs }
 }
@@ -135,7 +135,7 @@ impl Operation {
         }
     }
 
-    /// A run of operands of which none repeats or stretches.
+    /// A run without repeated or stretched operands.
     fn run(self, isa: Isa, y: &mut [f32], a: Operand<'_>, b: Operand<'_>) {
         match (a, b) {
             (Operand::Row(a), Operand::Row(b)) => {
@@ -157,14 +157,14 @@ impl Operation {
             }
             (Operand::Repeated(..) | Operand::Stretched(..), _)
             | (_, Operand::Repeated(..) | Operand::Stretched(..)) => {
-                unreachable!("invariant: what repeats or stretches is written out")
+                unreachable!("invariant: repeated and stretched operands are written out")
             }
         }
     }
 }
 
 impl<'a, T: Copy> Operand<'a, T> {
-    /// The run of `data` that begins at `start`; without data, what is in place.
+    /// The run of `data` that starts at `start`; without data, the contents of the result.
     pub(crate) fn new(
         data: Option<&'a [T]>,
         start: usize,
@@ -187,7 +187,7 @@ impl<'a, T: Copy> Operand<'a, T> {
         }
     }
 
-    /// `y` is the operand.
+    /// Copies the operand to `y`.
     pub(crate) fn write(self, y: &mut [T]) {
         match self {
             Self::InPlace => {}
@@ -203,7 +203,7 @@ impl<'a, T: Copy> Operand<'a, T> {
         }
     }
 
-    /// The element at `index` of a run that holds `y` there.
+    /// The element at `index` of a run, where the result holds `y`.
     fn get(self, index: usize, y: T) -> T {
         match self {
             Self::InPlace => y,
@@ -214,7 +214,7 @@ impl<'a, T: Copy> Operand<'a, T> {
         }
     }
 
-    /// The part of the run that begins so many elements later.
+    /// The rest of the run after `start` elements.
     pub(crate) fn from(self, start: usize) -> Self {
         match self {
             Self::Row(row) => Self::Row(&row[start..]),
@@ -227,7 +227,7 @@ impl<'a, T: Copy> Operand<'a, T> {
         }
     }
 
-    /// Writes a piece of the run to the tile, if this stretches.
+    /// Writes a piece of a stretched operand to the tile.
     fn stretch(self, start: usize, len: usize, tile: &mut [T]) {
         if let Self::Stretched(values, period, phase) = self {
             let at = phase + start;
@@ -235,7 +235,7 @@ impl<'a, T: Copy> Operand<'a, T> {
         }
     }
 
-    /// A piece of the run, which one tile holds if it is repeated, the other if it stretches.
+    /// A piece of the run; a repeated one is in one tile, a stretched one in the other.
     fn piece<'t>(
         self,
         start: usize,
@@ -263,7 +263,7 @@ fn stretch<T: Copy>(values: &[T], period: usize, phase: usize, y: &mut [T]) {
     rest.chunks_mut(period).zip(values).for_each(|(y, value)| y.fill(*value));
 }
 
-/// One who combines operands, with a place to write repeated rows to.
+/// Combines operands; has buffers for repeated rows and stretched values.
 pub(crate) struct Combiner {
     isa: Isa,
     tile: [f32; TILE],
@@ -274,8 +274,8 @@ impl Combiner {
         Self { isa, tile: [0.0; TILE] }
     }
 
-    /// `y = a ∘ b`: a piece of the result, which begins at an element of it. An operand without
-    /// data is what the piece holds already.
+    /// `y = a ∘ b` for a piece of the result that starts at element `start`. An operand without
+    /// data is the current contents of the piece.
     pub(crate) fn piece(
         &mut self,
         operation: Operation,
@@ -292,7 +292,7 @@ impl Combiner {
         });
     }
 
-    /// `y = a ∘ b`: a run, or a part of it. At most one of the operands repeats, and one stretches.
+    /// `y = a ∘ b` for a run, or a part of it. At most one operand is repeated, and one stretched.
     pub(crate) fn run(
         &mut self,
         operation: Operation,
@@ -312,7 +312,7 @@ impl Combiner {
             _ if stretches(a) || stretches(b) => TILE,
             _ => return operation.run(self.isa, y, a, b),
         };
-        // Made only where it is needed.
+        // Only built if needed.
         let mut stretched;
         let stretched: &mut [f32] = if stretches(a) || stretches(b) {
             stretched = [0.0; TILE];
@@ -330,7 +330,7 @@ impl Combiner {
     }
 
     /// Writes the row to the tile as often as it fits, or is needed for `len` elements; returns
-    /// after how many it is to begin again.
+    /// the length after which it must be used again from its start.
     fn write_out(&mut self, row: &[f32], phase: usize, len: usize) -> usize {
         let n = TILE.min(len.next_multiple_of(row.len())) / row.len() * row.len();
         let (before, from) = row.split_at(phase);

@@ -1,4 +1,4 @@
-//! What a user can choose about the CPU.
+//! The CPU provider's options.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,74 +9,74 @@ use ort_kernels::Isa;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CpuOptions {
-    /// Which instructions kernels use.
+    /// The instruction set of kernels.
     pub isa: IsaChoice,
-    /// What becomes of denormal numbers.
+    /// How denormals are treated.
     pub denormals: Denormals,
-    /// How many threads of a run kernels have memory for, if not for as many as the machine runs at
-    /// once; more threads do not make them faster.
+    /// The number of threads that kernels allocate scratch for; by default, the machine's available
+    /// parallelism. More threads do not make them faster.
     pub max_threads: Option<usize>,
-    /// Whether several nodes may run as one step, which reads and writes memory once: they do.
+    /// Whether several nodes may be fused to one step, which reads and writes memory once; default true.
     pub fuses: bool,
-    /// Whether convolutions with constant filters of 3×3, or of 3 or 5 taps along one axis, may
-    /// transform them to compute tiles by fewer products where that is faster: they do. Their errors
-    /// are about twice as large then, and the transformed filters take up to four times the memory
+    /// Whether convolutions with constant filters of 3×3, or of 3 or 5 taps along one axis, may use
+    /// Winograd's algorithm where it is faster; default true. Their errors
+    /// are then about twice as large, and the transformed filters take up to four times the memory
     /// of the filters.
     pub winograd: bool,
-    /// Whether products that allow it, MatMulNBits with an `accuracy_level` of 4, round what they
-    /// multiply with weights of a few bits to 8 bits, block by block: they do.
+    /// Whether products that allow it, MatMulNBits with an `accuracy_level` of 4, may round their
+    /// activations to 8 bits, block by block; default true.
     pub int8_blocks: bool,
 }
 
 impl Default for CpuOptions {
-    /// Whatever is fastest.
+    /// The fastest settings.
     fn default() -> Self {
         let (isa, denormals) = (IsaChoice::default(), Denormals::default());
         Self { isa, denormals, max_threads: None, fuses: true, winograd: true, int8_blocks: true }
     }
 }
 
-/// Which instructions kernels use.
+/// The instruction set of kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IsaChoice {
-    /// The best that the machine has.
+    /// The best that the machine supports.
     #[default]
     Best,
-    /// AVX-512, and for large products of f32 matrix tiles (AMX) that multiply each number as the
-    /// sum of three of bfloat16, about as exact: see [`ort_kernels::tiles`].
+    /// AVX-512, and for large f32 products matrix tiles (AMX), which multiply each number as the
+    /// sum of three of bfloat16, with about the same accuracy: see [`ort_kernels::tiles`].
     Amx,
     /// AVX-512 F, BW, DQ and VL.
     Avx512,
     /// AVX2 and FMA.
     Avx2,
-    /// What every machine has.
+    /// The target's baseline.
     Generic,
 }
 
-/// What becomes of numbers too small for a normal float.
+/// How denormals are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Denormals {
-    /// They count as zero while a session computes: arithmetic on them can be a hundred times
-    /// slower. The calling thread's own setting is restored afterwards.
+    /// Flushed to zero during a session's runs: arithmetic on them can be a hundred times
+    /// slower. The calling thread's previous mode is restored afterwards.
     #[default]
     Flush,
-    /// They keep their values. Matrix tiles, which cannot, are not used.
+    /// Preserved. Matrix tiles, which always flush them, are not used.
     Preserve,
 }
 
-/// A word that names no setting.
+/// An unknown option value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{found}` is none of {}", known.join(", "))]
+#[error("`{found}` is not one of {}", known.join(", "))]
 pub struct ParseOptionError {
-    /// The word.
+    /// The value.
     pub found: String,
-    /// The words there are.
+    /// The known values.
     pub known: &'static [&'static str],
 }
 
-/// An instruction set that this machine lacks.
+/// An instruction set that this machine does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this machine has no {name}")]
+#[error("this machine does not support {name}")]
 pub struct UnavailableIsa {
     /// The instruction set.
     pub name: &'static str,

@@ -1,4 +1,4 @@
-//! What the machine can do at most, for the speed of nodes to be held against.
+//! The machine's peak performance, to compare the speed of nodes with.
 
 // collects are bounded: by the threads
 
@@ -10,25 +10,25 @@ use web_time::{Duration, Instant};
 
 use crate::IsaChoice;
 
-/// Each thread copies so many bytes: more than the caches of a core hold.
+/// Bytes that each thread copies: more than the caches of a core hold.
 const COPY_BYTES: usize = 32 << 20;
-/// The fastest of so many copies counts.
+/// The number of copies, the fastest of which counts.
 const COPIES: usize = 5;
 
-/// The peak performance of a machine: arithmetic is at most as fast as `gflops`, and memory as fast
-/// as `gigabytes`.
+/// The peak performance of a machine: `gflops` bounds arithmetic, and `gigabytes` bounds
+/// memory traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PeakPerformance {
-    /// f32 operations a nanosecond: those of one core, times the threads.
+    /// f32 operations per nanosecond: those of one core, times the threads.
     pub gflops: f64,
-    /// Bytes a nanosecond between memory and the threads, read and written.
+    /// Bytes per nanosecond between memory and the threads, read and written.
     pub gigabytes: f64,
 }
 
 impl PeakPerformance {
-    /// Measures it with these instructions, or with those that every machine has where this one
-    /// lacks them, and so many threads; takes some tens of milliseconds, and 64 MiB a thread
-    /// meanwhile.
+    /// Measures it with this instruction set, or the baseline if the machine does not
+    /// support it, and this number of threads; takes some tens of milliseconds, and temporarily 64 MiB
+    /// per thread.
     #[must_use]
     pub fn measure(isa: IsaChoice, n_threads: usize) -> Self {
         let isa = isa.resolve().unwrap_or(Isa::Generic);
@@ -37,21 +37,21 @@ impl PeakPerformance {
         Self { gflops: peak_gflops(isa) * n_threads_f64, gigabytes: bandwidth(n_threads) }
     }
 
-    /// How long so much work takes at least.
+    /// A lower bound on the time that this work takes.
     #[must_use]
     pub fn least_time(&self, n_flops: f64, n_bytes: f64) -> Duration {
         Duration::from_secs_f64((n_flops / self.gflops).max(n_bytes / self.gigabytes) * 1e-9)
     }
 
-    /// Whether memory, not arithmetic, is what work of this kind waits for.
+    /// Whether work of this kind is bound by memory rather than arithmetic.
     #[must_use]
     pub fn is_memory_bound(&self, n_flops: f64, n_bytes: f64) -> bool {
         n_flops / self.gflops < n_bytes / self.gigabytes
     }
 }
 
-/// Bytes a nanosecond that all threads together copy, each its own: this one, and the others that the system
-/// has.
+/// Bytes per nanosecond that all threads together copy, each its own: this thread and the others that could be
+/// started.
 fn bandwidth(n_threads: usize) -> f64 {
     let speeds = thread::scope(|scope| {
         let spawn = |_| thread::Builder::new().spawn_scoped(scope, copy_speed).ok();
@@ -63,7 +63,7 @@ fn bandwidth(n_threads: usize) -> f64 {
 }
 
 fn copy_speed() -> f64 {
-    // Both are written before the first timing, so that none waits for the system's pages.
+    // Both are written before the first timing, so that no copy has page faults.
     // bounded: a constant
     let (from, mut to) = (vec![1_u8; COPY_BYTES], vec![2_u8; COPY_BYTES]);
     let timed = |to: &mut [u8]| {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_has_a_roof() {
+    fn a_machine_has_a_peak() {
         let peak = PeakPerformance::measure(IsaChoice::Best, 1);
         assert!(peak.gflops > 0.0 && peak.gigabytes > 0.0, "{peak:?}");
     }

@@ -1,4 +1,4 @@
-//! Results that threads share row by row, where the whole of a row depends on nothing but its place.
+//! Results that threads share row by row, where a row depends only on its index.
 
 use ort_ep::{KernelError, Threads};
 use ort_kernels::vec;
@@ -9,19 +9,19 @@ use crate::cpu::{Team, n_parts, per_part};
 /// The rows of a result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows {
-    /// The elements of a row.
+    /// Elements per row.
     pub(crate) len: usize,
-    /// What a row costs, in multiply-adds.
+    /// The cost of a row, in multiply-adds.
     pub(crate) cost: usize,
 }
 
 impl Rows {
-    /// Results that are computed one by one: cache lines, of which the last may be shorter. To read
-    /// and write one in the second-level cache takes 2 ns, in which a product has 192 multiply-adds.
+    /// Element-wise results, as cache lines, of which the last may be shorter. Reading
+    /// and writing one in the second-level cache takes 2 ns, the time of 192 multiply-adds in a product.
     pub(crate) const ELEMENTS: Self = Self { len: 16, cost: 192 };
 
-    /// Calls `work(start, piece)` for pieces of `y`, on any thread. Each begins at element `start`
-    /// and is a number of whole rows, but for the end of the last.
+    /// Calls `work(start, piece)` for pieces of `y`, on any thread. Each starts at element `start`
+    /// and is a number of whole rows, except the end of the last.
     pub(crate) fn for_each<T: Send>(
         self,
         threads: &dyn Threads,
@@ -31,7 +31,7 @@ impl Rows {
         self.for_each_with(threads, (&mut [], 0), y, |start, y, _| work(start, y));
     }
 
-    /// As [`Rows::for_each`], with so many elements of `scratch`, which is of
+    /// [`Rows::for_each`] with `len` elements of `scratch`, whose size is
     /// [`Cpu::scratch_bytes`](crate::cpu::Cpu::scratch_bytes), for each thread.
     pub(crate) fn for_each_with<T: Send>(
         self,
@@ -48,7 +48,7 @@ impl Rows {
         });
     }
 
-    /// The elements of each piece of a result of `len` elements; at least 1.
+    /// Elements per piece of a result of `len` elements; at least 1.
     pub(crate) fn piece_len(self, threads: &dyn Threads, len: usize) -> usize {
         let row_len = self.len.max(1);
         let n_rows = len.div_ceil(row_len);
@@ -57,7 +57,7 @@ impl Rows {
     }
 }
 
-/// The elements as others of their width, whatever they mean.
+/// The elements reinterpreted as another type of the same width.
 pub(crate) fn elements_as<T: Element>(x: TensorView<'_>) -> Result<&[T], TensorError> {
     let wrong = TensorError::DType { expected: T::DTYPE, found: x.dtype() };
     let is_alike = x.dtype().word_bytes() == Some(size_of::<T>());
@@ -68,7 +68,7 @@ pub(crate) fn elements_as<T: Element>(x: TensorView<'_>) -> Result<&[T], TensorE
     }
 }
 
-/// As [`elements_as`], to write.
+/// [`elements_as`] for writing.
 pub(crate) fn elements_of<T: Element>(y: TensorViewMut<'_>) -> Result<&mut [T], TensorError> {
     let wrong = TensorError::DType { expected: T::DTYPE, found: y.dtype() };
     let is_alike = y.dtype().word_bytes() == Some(size_of::<T>());
@@ -76,17 +76,17 @@ pub(crate) fn elements_of<T: Element>(y: TensorViewMut<'_>) -> Result<&mut [T], 
     bytes.and_then(|bytes| bytemuck::try_cast_slice_mut(bytes).ok()).ok_or(wrong)
 }
 
-/// A row of more elements is gone over in pieces of [`PIECE`].
+/// Longer rows are processed in pieces of [`PIECE`].
 pub(crate) const LONG: usize = 1 << 20;
-/// The elements of a piece of a long row.
+/// Elements per piece of a long row.
 pub(crate) const PIECE: usize = 1 << 16;
 
-/// These items, until the run has ended.
+/// Yields the items until the run is cancelled.
 pub(crate) fn wanted<I: Iterator>(items: I) -> impl Iterator<Item = I::Item> {
     items.take_while(|_| go_on().is_ok())
 }
 
-/// The elements of input 0, unless the output's memory holds them already, and the output, which
+/// The elements of input 0, unless the output aliases it, and the output, which
 /// has its shape.
 pub(crate) fn first_and_output<'i, 'o, T: Element>(
     inputs: Inputs<'i>,
@@ -101,7 +101,7 @@ pub(crate) fn first_and_output<'i, 'o, T: Element>(
 }
 
 /// `y = f(x)` if there is an `x`, else `y = f(y)`, for an element-wise `f`, which is called with
-/// where a piece begins and the piece.
+/// the start of a piece and the piece.
 pub(crate) fn map(x: Option<&[f32]>, y: &mut [f32], mut f: impl FnMut(usize, &mut [f32])) {
     match x {
         Some(x) => vec::map(x, y, f),

@@ -1,5 +1,5 @@
-//! Runs of bytes that lie at places which other operands give: places are worked out for a block at a time, and then runs, all
-//! of one length, are moved from there or to there, whatever elements they are.
+//! Gather and scatter of runs of bytes, independent of element types: offsets are computed for a block at a time,
+//! and then runs of one length are copied from or to them.
 
 // collects are bounded: by the rank
 
@@ -11,12 +11,12 @@ use ort_tensor::{Bool, DType, TensorView, n_elements};
 use crate::cpu::{Team, n_parts};
 use crate::pieces::Rows;
 
-/// How many places are worked out before runs are moved: they stay in the first-level cache.
+/// Offsets computed before runs are copied: they stay in the first-level cache.
 const BLOCK: usize = 256;
-/// What it costs to work out a place and to move a byte, in multiply-adds: 0.7 ns, and 0.05 ns.
+/// The cost of computing an offset and of copying a byte, in multiply-adds: 0.7 ns, and 0.05 ns.
 pub(crate) const PLACE: usize = 64;
 pub(crate) const BYTE: usize = 4;
-/// Bytes that a call to copy them is worth.
+/// The minimum run length in bytes for which calling a copy function is worthwhile.
 pub(crate) const LONG: usize = 256;
 
 /// Indices of either type.
@@ -26,32 +26,32 @@ pub(crate) enum Indices<'a> {
     I64(&'a [i64]),
 }
 
-/// What an index means: so many steps along an axis.
+/// How an index maps to bytes along an axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexedAxis {
-    /// The entries of the axis.
+    /// Entries of the axis.
     n: usize,
-    /// The bytes from one to the next.
+    /// Bytes between entries.
     step: usize,
-    /// What indices below zero count from: `n`, or 0 if they mean nothing.
+    /// Added to negative indices: `n`, or 0 if they are invalid.
     back: usize,
 }
 
 impl IndexedAxis {
-    /// Of `n` entries `step` bytes apart, which indices below zero count from the back.
+    /// An axis of `n` entries `step` bytes apart; negative indices count from the back.
     pub(crate) const fn new(n: usize, step: usize) -> Self {
         Self { n, step, back: n }
     }
 
-    /// The same, without indices below zero.
+    /// The same, with negative indices invalid.
     pub(crate) const fn forward(n: usize, step: usize) -> Self {
         Self { n, step, back: 0 }
     }
 
-    /// How far the entry is from the first, and whether it exists.
+    /// The byte offset of the entry, and whether it exists.
     #[inline]
     fn at(self, index: i64) -> (usize, bool) {
-        // No tensor has more entries than an `isize` counts.
+        // No tensor has more than `isize::MAX` entries.
         let index = isize::try_from(index).unwrap_or(isize::MAX);
         let back = if index < 0 { self.back.cast_signed() } else { 0 };
         let index = (index + back).cast_unsigned();
@@ -59,7 +59,7 @@ impl IndexedAxis {
     }
 }
 
-/// The first `k` axes of a box of elements of `width` bytes; `None` if it has no size.
+/// The first `k` axes of an array with elements of `width` bytes; `None` if its size overflows.
 pub(crate) fn indexed_axes(dims: &[usize], k: usize, width: usize) -> Option<Vec<IndexedAxis>> {
     let axis =
         |i: usize| Some(IndexedAxis::new(dims[i], n_elements(&dims[i + 1..])?.checked_mul(width)?));
@@ -67,7 +67,7 @@ pub(crate) fn indexed_axes(dims: &[usize], k: usize, width: usize) -> Option<Vec
 }
 
 impl<'a> Indices<'a> {
-    /// The elements of a tensor of integers.
+    /// The elements of an integer tensor.
     pub(crate) fn new(indices: TensorView<'a>) -> Result<Self, KernelError> {
         Ok(match indices.dtype() {
             DType::I32 => Self::I32(indices.as_slice()?),
@@ -75,13 +75,18 @@ impl<'a> Indices<'a> {
         })
     }
 
-    /// Adds to each place where its tuple of indices leads, one for each axis, from tuple `first` on; whether all are
-    /// in range.
-    pub(crate) fn lead(self, axes: &[IndexedAxis], first: usize, places: &mut [usize]) -> bool {
+    /// Adds the offset of an index tuple, one index per axis, to each place, starting at tuple `first`; returns whether all
+    /// are in range.
+    pub(crate) fn add_offsets(
+        self,
+        axes: &[IndexedAxis],
+        first: usize,
+        places: &mut [usize],
+    ) -> bool {
         let range = first * axes.len()..(first + places.len()) * axes.len();
         match self {
-            Self::I32(indices) => lead(&indices[range], axes, places),
-            Self::I64(indices) => lead(&indices[range], axes, places),
+            Self::I32(indices) => add_offsets(&indices[range], axes, places),
+            Self::I64(indices) => add_offsets(&indices[range], axes, places),
         }
     }
 }
@@ -110,33 +115,33 @@ fn lead<I: Copy + Into<i64>>(indices: &[I], axes: &[IndexedAxis], places: &mut [
     fit
 }
 
-/// What elements are before they are updated.
+/// The initial value of elements before updates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Before<'a> {
-    /// What the memory of the result holds already.
-    Held,
+    /// The current contents of the result.
+    InPlace,
     Copied(&'a [u8]),
     Zeros,
 }
 
-/// Runs that are moved.
+/// A copy of runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Runs<'t> {
     pub(crate) threads: &'t dyn Threads,
-    /// The bytes of each, at least 1.
+    /// Bytes per run, at least 1.
     pub(crate) len: usize,
 }
 
 impl Runs<'_> {
-    /// `y[i·len..][..len] = x[places[i]..][..len]`, on all threads. `fill(i, places)` works out places from the `i`th on,
-    /// which are zeros; whether all of them exist.
+    /// `y[i·len..][..len] = x[places[i]..][..len]`, on all threads. `fill(i, places)` adds the offsets starting at `i`
+    /// to zeros and returns whether all exist.
     pub(crate) fn gather(
         self,
         x: &[u8],
         y: &mut [u8],
         fill: impl Fn(usize, &mut [usize]) -> bool + Sync,
     ) -> bool {
-        let is_wrong = AtomicBool::new(false);
+        let is_invalid = AtomicBool::new(false);
         let rows = Rows { len: self.len, cost: PLACE + self.len.saturating_mul(BYTE) };
         rows.for_each(self.threads, y, |start, y| {
             let mut first = start / self.len;
@@ -144,24 +149,24 @@ impl Runs<'_> {
                 let mut places = [0; BLOCK];
                 let places = &mut places[..y.len() / self.len];
                 if !fill(first, places) {
-                    return is_wrong.store(true, Ordering::Relaxed);
+                    return is_invalid.store(true, Ordering::Relaxed);
                 }
                 gather(self.len, x, places, y);
                 first += places.len();
             }
         });
-        !is_wrong.into_inner()
+        !is_invalid.into_inner()
     }
 
-    /// `y[places[i]..][..len] = updates[i·len..][..len]` for one update after the other, after `y` is made what it is before.
-    /// Threads share `y`: each works out all places.
+    /// `y[places[i]..][..len] = updates[i·len..][..len]` for each update in order, after `y` is initialized.
+    /// Threads share `y`: each computes all offsets.
     pub(crate) fn scatter(
         self,
         (before, updates): (Before<'_>, &[u8]),
         y: &mut [u8],
         fill: impl Fn(usize, &mut [usize]) -> bool + Sync,
     ) -> bool {
-        let is_wrong = AtomicBool::new(false);
+        let is_invalid = AtomicBool::new(false);
         let n_updates = updates.len() / self.len;
         let cost = n_updates.saturating_mul(PLACE) + (y.len() + updates.len()).saturating_mul(BYTE);
         let n_parts = n_parts(self.threads, cost).min(self.threads.count());
@@ -169,7 +174,7 @@ impl Runs<'_> {
         let pieces = (0..).step_by(piece_len).zip(y.chunks_mut(piece_len));
         Team::new(self.threads, n_parts).run(pieces, |(start, y), _| {
             match before {
-                Before::Held => {}
+                Before::InPlace => {}
                 Before::Copied(x) => y.copy_from_slice(&x[start..start + y.len()]),
                 Before::Zeros => y.fill(0),
             }
@@ -177,16 +182,16 @@ impl Runs<'_> {
                 let mut places = [0; BLOCK];
                 let places = &mut places[..updates.len() / self.len];
                 if !fill(i * BLOCK, places) {
-                    return is_wrong.store(true, Ordering::Relaxed);
+                    return is_invalid.store(true, Ordering::Relaxed);
                 }
                 scatter(self.len, updates, places, (start, y));
             }
         });
-        !is_wrong.into_inner()
+        !is_invalid.into_inner()
     }
 }
 
-/// `y[j·len..][..len] = x[i·len..][..len]` for the `j`th flag `i` that is true; `y` has as many runs.
+/// `y[j·len..][..len] = x[i·len..][..len]` for the `j`th true flag `i`; `y` has as many runs as true flags.
 pub(crate) fn compress(len: usize, x: &[u8], flags: &[Bool], mut y: &mut [u8]) {
     for (i, flags) in flags.chunks(BLOCK).enumerate() {
         let (mut places, mut n) = ([0; BLOCK], 0);
@@ -200,19 +205,19 @@ pub(crate) fn compress(len: usize, x: &[u8], flags: &[Bool], mut y: &mut [u8]) {
     }
 }
 
-/// A way to copy a run.
+/// A method of copying a run.
 pub(crate) trait Run: Copy {
-    /// Its bytes.
+    /// Its length in bytes.
     fn len(self) -> usize;
 
-    /// The first so many bytes of `x` to those of `y`.
+    /// Copies the first `len()` bytes of `x` to `y`.
     ///
     /// # Panics
-    /// If they are not there.
+    /// If either is shorter.
     fn copy(self, x: &[u8], y: &mut [u8]);
 }
 
-/// Of a length that the compiler knows.
+/// A compile-time constant length.
 #[derive(Clone, Copy)]
 pub(crate) struct Fixed<const N: usize>;
 
@@ -228,7 +233,7 @@ impl<const N: usize> Run for Fixed<N> {
     }
 }
 
-/// Of at least `N` bytes: in blocks of which the last may cover bytes of the one before.
+/// At least `N` bytes: in blocks, the last of which may overlap the one before.
 #[derive(Clone, Copy)]
 pub(crate) struct Blocks<const N: usize>(pub(crate) usize);
 
@@ -258,7 +263,7 @@ fn copy_block<const N: usize>(x: &[u8], y: &mut [u8]) {
     *y.first_chunk_mut::<N>().expect(there) = *x.first_chunk::<N>().expect(there);
 }
 
-/// Of so many bytes that a call is little.
+/// Long enough that a call is cheap in comparison.
 #[derive(Clone, Copy)]
 pub(crate) struct Long(pub(crate) usize);
 
@@ -273,7 +278,7 @@ impl Run for Long {
     }
 }
 
-/// `by_run!(len => f(arguments))`: calls `f` with the way to copy runs of this length, and the arguments.
+/// `by_run!(len => f(arguments))`: calls `f` with the method for runs of this length, and the arguments.
 macro_rules! by_run {
     ($len:expr => $f:ident($($argument:expr),*)) => {
         match $len {
@@ -303,7 +308,7 @@ fn gather(len: usize, x: &[u8], places: &[usize], y: &mut [u8]) {
     by_run!(len => each(x, places, y));
 }
 
-/// Where `y` is what begins at `start`: updates of other places are left out.
+/// `y` is the part that begins at `start`: updates outside it are skipped.
 fn scatter(len: usize, updates: &[u8], places: &[usize], (start, y): (usize, &mut [u8])) {
     fn each(run: impl Run, updates: &[u8], places: &[usize], start: usize, y: &mut [u8]) {
         for (i, place) in places.iter().enumerate() {
@@ -327,7 +332,7 @@ mod tests {
             let n = 700;
             let x: Vec<u8> =
                 (0..n * len).map(|i: usize| (i * 7919 / 64).to_le_bytes()[0]).collect();
-            // Every run, in an order of no obvious pattern.
+            // Every run, in pseudo-random order.
             let place = |i: usize| i * 337 % n * len;
             let fill = |first: usize, places: &mut [usize]| {
                 places.iter_mut().zip(first..).for_each(|(at, i)| *at = place(i));

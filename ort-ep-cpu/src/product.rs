@@ -8,7 +8,7 @@ use ort_kernels::gemm::{
 };
 use smallvec::SmallVec;
 
-use crate::cpu::{Cpu, READ, Team, most_parts, n_parts, packing_parts_to_end};
+use crate::cpu::{Cpu, READ, Team, cancellable_packing_parts, most_parts, n_parts};
 use crate::cut::{Along, Cut, Part};
 use crate::kernels::Compiler;
 use crate::summand::Summand;
@@ -23,13 +23,13 @@ pub(crate) struct Product {
     pub(crate) n: usize,
     /// Columns of A, rows of B.
     pub(crate) k: usize,
-    /// From row to row and from column to column of A.
+    /// The row and column stride of A.
     pub(crate) a: [usize; 2],
-    /// From row to row and from column to column of B, unless it is packed.
+    /// The row and column stride of B, unless it is packed.
     pub(crate) b: [usize; 2],
-    /// The dimensions of the batch: how many, from one A to the next, from one B to the next.
+    /// The dimensions of the batch: size, stride of A, stride of B.
     pub(crate) batch: SmallVec<[(usize, usize, usize); 3]>,
-    /// Whether operands have changed places, see [`Product::exchange_column`].
+    /// Whether operands are exchanged, see [`Product::exchange_column`].
     pub(crate) is_exchanged: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Operands<'a, T: Summand = f32> {
     pub(crate) a: &'a [T],
     pub(crate) alpha: T,
     pub(crate) b: &'a [T],
-    /// Whether B was packed by [`pack_right`].
+    /// Whether B is packed by [`pack_right`].
     pub(crate) is_packed: bool,
     pub(crate) start: Start<'a, T>,
     pub(crate) epilogue: T::Epilogue,
@@ -58,7 +58,7 @@ impl<T: Summand> Operands<'_, T> {
 }
 
 impl Product {
-    /// Makes one product of as many as share B and have their A, like their C, one below the other.
+    /// Merges products that share B and whose A, like their C, are contiguous rows.
     pub(crate) fn merge_rows(&mut self) {
         self.batch.retain(|&mut (len, ..)| len != 1);
         while let Some(&(len, a, 0)) = self.batch.last() {
@@ -72,8 +72,8 @@ impl Product {
         }
     }
 
-    /// Makes a column of results a row: of `b` times Aᵀ, where A and `b` change places. No B that is one
-    /// column is ever packed.
+    /// Turns a product with a column into one with a row: `b` times Aᵀ, exchanging A and `b`. A B of one
+    /// column is never packed.
     pub(crate) fn exchange_column(&mut self) {
         if self.n != 1 || self.m == 1 {
             return;
@@ -90,12 +90,12 @@ impl Product {
         if self.is_exchanged { [self.n, self.m] } else { [self.m, self.n] }
     }
 
-    /// The elements of scratch a thread needs for a product of f32.
+    /// Elements of scratch per thread for an f32 product.
     pub(crate) fn scratch_len(&self) -> usize {
         self.scratch_len_of::<f32>()
     }
 
-    /// The scratch a thread needs for a product of `T`, in elements of f32.
+    /// Scratch per thread for a product of `T`, in elements of f32.
     pub(crate) fn scratch_len_of<T: Summand>(&self) -> usize {
         let none = Matrix::row_major(&[], 0, 0);
         let a = Lhs::Strided { a: none, alpha: T::ONE };
@@ -103,8 +103,8 @@ impl Product {
         gemm.scratch_len(self.m) * size_of::<T>() / size_of::<f32>()
     }
 
-    /// Computes `c`: `[batch…, m, n]`, contiguous. `prefill` writes what a part starts from if
-    /// that is C itself.
+    /// Computes `c`: `[batch…, m, n]`, contiguous. `prefill` initializes a part if
+    /// products are added to C itself.
     pub(crate) fn run<T: Summand>(
         &self,
         operands: &Operands<'_, T>,
@@ -138,8 +138,8 @@ impl Product {
         });
     }
 
-    /// The larger operand is read once, by whose part it is, and the smaller by all. Of a B that is
-    /// not packed a part takes columns, since each packs what it takes.
+    /// The larger operand is read once, part by part, and the smaller by all parts. An unpacked B
+    /// is split by columns, since each part packs its columns.
     fn cut(&self, is_packed: bool, threads: &dyn Threads) -> Cut {
         let n_batch = self.batch.iter().map(|&(len, ..)| len).product::<usize>().max(1);
         let cost =
@@ -148,7 +148,9 @@ impl Product {
         let (along, n_parts) = match is_packed {
             true if self.m >= self.n => (Along::Rows, n_parts),
             true => (Along::Columns, n_parts.min(most_parts(threads, cost))),
-            false => (Along::Columns, n_parts.min(threads.count().max(packing_parts_to_end(cost)))),
+            false => {
+                (Along::Columns, n_parts.min(threads.count().max(cancellable_packing_parts(cost))))
+            }
         };
         Cut::new(self.cpu.isa, [self.m, self.n], n_parts, along)
     }
@@ -171,7 +173,7 @@ impl Product {
         Matrix { data, rows, columns, row_stride, column_stride }
     }
 
-    /// Where A and B of product `i` begin.
+    /// The offsets of A and B of product `i`.
     fn starts(&self, mut i: usize) -> (usize, usize) {
         let (mut a, mut b) = (0, 0);
         for &(len, a_stride, b_stride) in self.batch.iter().rev() {
@@ -183,7 +185,7 @@ impl Product {
     }
 }
 
-/// The right operand, as it stands or packed.
+/// The right operand, packed or not.
 #[derive(Clone, Copy, Debug)]
 enum Right<'a, T> {
     Plain(Matrix<'a, T>),
@@ -234,16 +236,16 @@ impl<T: Summand> Panels<T> for Right<'_, T> {
 /// Elements that a second-level cache holds: 1 MiB.
 const RESIDENT: usize = 256 * 1024;
 
-/// Whether a single row is multiplied as fast by the constant at `input`, rows of contiguous elements, as by
-/// its packed form. It is where the matrix comes from memory and the processor is told what to fetch.
+/// Whether a single row is multiplied as fast by the constant at `input`, with contiguous rows, as by
+/// its packed form. This holds if the matrix comes from memory and kernels use software prefetch.
 pub(crate) fn row_needs_no_packing(compiler: &Compiler<'_>, input: usize) -> bool {
-    let is_told = !compiler.cpu.isa.fetches_ahead();
-    is_told && compiler.constant(input).is_some_and(|b| b.len() > RESIDENT)
+    let is_prefetched = !compiler.cpu.isa.fetches_ahead();
+    is_prefetched && compiler.constant(input).is_some_and(|b| b.len() > RESIDENT)
 }
 
-/// The constant at `input`, matrices `[…, k, n]` (`[…, n, k]` if they are transposed), each packed
+/// The constant at `input`, matrices `[…, k, n]` (`[…, n, k]` if transposed), each packed
 /// as a right operand, one after the other. `None` if there is no such constant, or if it is a column,
-/// which is read as it stands.
+/// which is read unpacked.
 pub(crate) fn pack_right<T: Summand>(
     compiler: &Compiler<'_>,
     input: usize,

@@ -1,4 +1,4 @@
-//! The provider itself: it asks each kernel file, and falls back to the operator.
+//! The provider: it tries each kernel file, and falls back to the operator's `eval`.
 
 use ort_ep::{
     Claim, CompileError, DenormalsMet, EvalKernel, ExecutionProvider, Kernel, Layout, PackStore,
@@ -10,8 +10,8 @@ use crate::cpu::Cpu;
 use crate::kernels;
 use crate::options::{CpuOptions, Denormals, UnavailableIsa};
 
-/// The version of all recipes: raise it with any change of what packed constants look like, or of
-/// which nodes want them how. Files that were packed for another version are then not used.
+/// The version of all recipes: increment it when the layout of packed constants or their use by nodes
+/// changes. Files packed for another version are ignored.
 const RECIPES: u32 = 4;
 
 /// Runs every operator on the CPU.
@@ -19,20 +19,20 @@ const RECIPES: u32 = 4;
 pub struct CpuProvider {
     cpu: Cpu,
     denormals: Denormals,
-    /// Whether several nodes may be one step.
+    /// Whether several nodes may be fused to one step.
     fuses: bool,
 }
 
 impl CpuProvider {
-    /// The name that ONNX Runtime gives its own.
+    /// The name of ONNX Runtime's CPU provider.
     pub const NAME: &'static str = "CPUExecutionProvider";
 
     /// A provider with these settings.
     ///
     /// # Errors
-    /// If the machine lacks the instruction set that was asked for.
+    /// If the machine does not support the requested instruction set.
     pub fn new(options: CpuOptions) -> Result<Self, UnavailableIsa> {
-        // Tiles flush denormals, whatever the thread is told.
+        // Matrix tiles always flush denormals.
         let isa = match (options.isa.resolve()?, options.denormals) {
             (Isa::Amx(token), Denormals::Preserve) => Isa::Avx512(token.into()),
             (isa, _) => isa,
@@ -61,11 +61,11 @@ impl CpuProvider {
         kernels::ALL.iter().map(|&(name, _)| name)
     }
 
-    /// What [`ExecutionProvider::compile`] gives, and which of [`CpuProvider::kernels`] it is; `eval`
-    /// if none takes the claim.
+    /// The kernel of [`ExecutionProvider::compile`], and its name in [`CpuProvider::kernels`]; `eval`
+    /// if none supports the claim.
     ///
     /// # Errors
-    /// If the nodes are not what they seemed.
+    /// If the nodes do not match the claim.
     pub fn compile_named(
         &self,
         graph: &Graph,
@@ -87,7 +87,7 @@ impl ExecutionProvider for CpuProvider {
         Self::NAME
     }
 
-    /// Blocks as wide as a vector; 8 without vectors, which is what files for such machines have.
+    /// Blocks of the vector width; 8 without vectors, as in files for such machines.
     fn preferred_layout(&self) -> Layout {
         Layout::Nchwc { block: if self.cpu.isa.avx512().is_some() { 16 } else { 8 } }
     }
@@ -108,7 +108,7 @@ impl ExecutionProvider for CpuProvider {
         self.compile_named(graph, claim, packs).map(|(_, kernel)| kernel)
     }
 
-    /// Blocks of channels and folded constants depend on it too, not only recipes.
+    /// In addition to recipes, NCHWc and folded constants depend on it.
     fn packing(&self) -> Option<String> {
         let Cpu { isa, winograd, int8_blocks, .. } = self.cpu;
         let option = |is_on, text| if is_on { text } else { "" };
@@ -137,7 +137,7 @@ impl ExecutionProvider for CpuProvider {
         let watch = WatchDenormals::new();
         body();
         let met = DenormalsMet { operands: watch.met_operand(), results: watch.met_result() };
-        WatchDenormals::IS_TOLD.then_some(met)
+        WatchDenormals::IS_SUPPORTED.then_some(met)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Quantized tensors, element by element.
+//! Element-wise operations on quantized tensors.
 
 use ort_ep::{KernelError, Threads};
 use ort_kernels::Isa;
@@ -7,7 +7,7 @@ use ort_tensor::{DType, Inputs, TensorView, bf16, f16};
 
 use crate::cpu::{Team, n_parts};
 
-/// What an element costs, in multiply-adds.
+/// The cost of an element, in multiply-adds.
 const COST: usize = 4;
 
 /// Scale and zero point of a whole tensor.
@@ -18,15 +18,15 @@ pub(crate) struct Scheme {
 }
 
 impl Scheme {
-    /// That in which uint8 reaches from the least to the largest of `x` and 0; NaN does not count.
-    /// Where all is 0, or there is nothing, the scale is 1.
+    /// The scheme in which uint8 covers the range of `x` and 0; NaN is ignored.
+    /// If all elements are 0, or there are none, the scale is 1.
     pub(crate) fn of_floats(isa: Isa, x: &[f32]) -> Self {
         let (least, largest) = range(isa, x);
         let scale = if least == largest { 1.0 } else { (largest - least) / 255.0 };
         Self { scale, zero: (-least / scale).clamp(0.0, 255.0).round_ties_even() }
     }
 
-    /// The scale at `index`, and the zero point behind it, 0 if it is absent.
+    /// The scale at `index`, and the zero point after it, 0 if it is absent.
     pub(crate) fn read(inputs: Inputs<'_>, index: usize) -> Result<Self, KernelError> {
         let scale = scale_at(inputs.tensor(index)?, 0)?;
         let zero = match inputs.optional_tensor(index + 1)? {
@@ -40,12 +40,12 @@ impl Scheme {
     }
 }
 
-/// Whether scales of this type are read by [`scale_at`].
+/// Whether [`scale_at`] supports scales of this type.
 pub(crate) fn is_scale(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::Bf16)
 }
 
-/// Scale `i` of a tensor of them, f32 or 16 bits wide.
+/// Scale `i` of a tensor of f32 or 16-bit scales.
 pub(crate) fn scale_at(scales: TensorView<'_>, i: usize) -> Result<f32, KernelError> {
     let scale = match scales.dtype() {
         DType::F16 => scales.as_slice::<f16>()?.get(i).copied().map(f32::from),
@@ -55,9 +55,9 @@ pub(crate) fn scale_at(scales: TensorView<'_>, i: usize) -> Result<f32, KernelEr
     scale.ok_or(KernelError::ForeignState)
 }
 
-/// Operands that can be cut alike.
+/// Operands that can be split alike.
 pub(crate) trait Cut: Sized {
-    /// The first `n` elements of each, and the others.
+    /// The first `n` elements of each, and the rest.
     fn cut(self, n: usize) -> (Self, Self);
 }
 
@@ -74,7 +74,7 @@ impl<A: Cut, B: Cut> Cut for (A, B) {
     }
 }
 
-/// Calls `f` with pieces of the operands and of `y`, all of one length, on any thread.
+/// Calls `f` with pieces of the operands and of `y`, all of the same length, on any thread.
 pub(crate) fn in_pieces<X: Cut + Send, Y: Send>(
     threads: &dyn Threads,
     (x, y): (X, &mut [Y]),

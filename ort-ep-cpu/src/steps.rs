@@ -1,4 +1,4 @@
-//! How the tests of kernels that take several nodes run a graph: step by step, as a session does.
+//! How tests of kernels that claim several nodes run a graph: step by step, like a session.
 
 // collects are bounded: used by tests only
 
@@ -12,8 +12,8 @@ use ort_tensor::{AlignedBuf, Inputs, Output, Tensor, TensorViewMut, Value, Value
 use crate::case::{Packs, StdThreads, floats};
 use crate::{CpuOptions, CpuProvider};
 
-/// That a graph gives the same bits with several nodes in a step as with one in each, for every
-/// instruction set and number of threads, and that its steps take so many nodes.
+/// Asserts that a graph gives the same bits with fused steps as with one node per step, for every
+/// instruction set and number of threads, and that its steps have these numbers of nodes.
 pub(crate) fn assert_steps(text: &str, n_nodes: &[usize]) {
     let graph = Graph::parse(text, &ort_ops::registry()).unwrap();
     for isa in Isa::all() {
@@ -28,7 +28,7 @@ pub(crate) fn assert_steps(text: &str, n_nodes: &[usize]) {
     }
 }
 
-/// The values that a graph computes, and how many nodes each step took.
+/// The values that a graph computes, and the number of nodes of each step.
 fn run(graph: &Graph, options: CpuOptions, n_threads: usize) -> (Vec<Tensor>, Vec<usize>) {
     let provider = CpuProvider::new(options).unwrap();
     let mut values: HashMap<ValueId, Tensor> = HashMap::new();
@@ -51,7 +51,7 @@ fn run(graph: &Graph, options: CpuOptions, n_threads: usize) -> (Vec<Tensor>, Ve
     (outputs, claims.iter().rev().map(|claim| claim.nodes.len()).collect())
 }
 
-/// What a step computes; over one of its inputs, if it is of several nodes and can.
+/// Computes a step, in place if it has several nodes and supports it.
 fn compute(
     kernel: &dyn Kernel,
     claim: &Claim,

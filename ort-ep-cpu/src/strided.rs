@@ -1,4 +1,4 @@
-//! Copies of boxes that lie anywhere in a slice, in pieces that threads share.
+//! Copies of strided boxes of a slice, in pieces that threads share.
 
 use ort_ops::axes::merged;
 use ort_ops::strided::{Strided, Word, copy_slice};
@@ -6,18 +6,18 @@ use ort_tensor::{Shape, row_major_strides};
 
 use crate::pieces::Rows;
 
-/// A box of elements of which a contiguous result is made.
+/// A strided box of elements, copied to a contiguous result.
 #[derive(Clone, Debug)]
 pub(crate) struct StridedCopy {
-    /// The axes of the result of more than one element, those that continue each other as one; one at
-    /// least.
+    /// The axes of the result of more than one element, with contiguous ones merged; at
+    /// least one.
     shape: Shape,
     /// Their strides in the source.
     strides: Shape,
 }
 
 impl StridedCopy {
-    /// The source of a result of `shape`, along whose axes it has these strides.
+    /// The source of a result of `shape` with these strides.
     pub(crate) fn new(shape: &[usize], strides: &[usize]) -> Self {
         let axes = shape.iter().zip(strides).map(|(&dim, &stride)| (dim, [stride]));
         let (mut shape, mut strides): (Shape, Shape) =
@@ -33,14 +33,14 @@ impl StridedCopy {
         (&self.shape, &self.strides)
     }
 
-    /// The pieces of the result, each some indices of the outermost axis, where an element costs
+    /// The pieces of the result, each some indices of the outermost axis; an element costs
     /// `each` multiply-adds.
     pub(crate) fn rows(&self, each: usize) -> Rows {
         let len = self.inner();
         Rows { len, cost: len.saturating_mul(each) }
     }
 
-    /// Writes the piece of the result that begins at element `start`.
+    /// Writes the piece of the result that starts at element `start`.
     pub(crate) fn write<W: Word>(&self, x: &[W], (start, y): (usize, &mut [W])) {
         let inner = self.inner();
         let mut shape = self.shape.clone();
@@ -49,8 +49,8 @@ impl StridedCopy {
         copy_slice(&shape, (x, &from), (y, &Strided::new(0, &row_major_strides(&shape))));
     }
 
-    /// The elements for each index of the outermost axis, at least 1. The result exists: no product overflows
-    /// unless it has none.
+    /// Elements per index of the outermost axis, at least 1. The product overflows only if the
+    /// result is empty.
     fn inner(&self) -> usize {
         self.shape[1..].iter().fold(1, |n: usize, &dim| n.saturating_mul(dim)).max(1)
     }

@@ -1,4 +1,4 @@
-//! The elements that products are computed in, and what stands for each of the types a tensor has.
+//! The element types that products are computed in, and the mapping from tensor types to them.
 
 // collects are bounded: used by tests only
 
@@ -12,26 +12,26 @@ use ort_tensor::DType;
 use crate::epilogue::Epilogue;
 use crate::kernels::named;
 
-/// A number whose products kernels compute.
+/// An element type with product kernels.
 pub(crate) trait Summand: Element {
-    /// What ends a product.
+    /// The epilogue of a product.
     type Epilogue: Clone + Copy + Debug + Send + Sync;
-    /// The name of what a constant right operand is packed as.
+    /// The name of a packed constant right operand.
     const PACKED: &'static str;
 
-    /// The factor, which [`is_factor`] allows.
+    /// The factor, which [`is_factor`] accepts.
     fn factor(of: f32) -> Self;
 
-    /// What the kernel itself applies.
+    /// The part that the kernel itself applies.
     fn fused(epilogue: Self::Epilogue) -> Self::Activation;
 
-    /// Applies to finished results what the kernel did not.
+    /// Applies what the kernel did not fuse to finished results.
     fn finish(epilogue: Self::Epilogue, results: &mut [Self]);
 
     /// The epilogue that does nothing.
     fn no_epilogue() -> Self::Epilogue;
 
-    /// The epilogue of an activation, which is none but for f32.
+    /// The epilogue of an activation; only f32 has any.
     fn epilogue_of(activation: Function) -> Self::Epilogue;
 
     /// The name of the kernels for an instruction set.
@@ -94,12 +94,12 @@ macro_rules! summands {
 
 summands! {
     f64: "gemm_f64", "avx512_8x16", "avx2_6x8", of => f64::from(of);
-    // No other factor is allowed.
+    // Other factors are rejected.
     i32: "gemm_i32", "avx512_8x32", "avx2_4x16", of => if of == 0.0 { 0 } else { 1 };
     i64: "gemm_i64", "avx512_8x16", "avx2_4x8", of => if of == 0.0 { 0 } else { 1 };
 }
 
-/// Whether products of a type may have this factor: of integers only 0 and 1, since others would round.
+/// Whether products of a type support this factor: integers only 0 and 1, since others would round.
 pub(crate) fn is_factor(dtype: DType, factor: f32) -> bool {
     dtype.is_float() || factor == 0.0 || factor == 1.0
 }
@@ -110,8 +110,8 @@ pub(crate) fn is_summand(dtype: DType) -> bool {
     matches!(dtype, F32 | F64 | I32 | I64 | U32 | U64)
 }
 
-/// Evaluates an expression where `$stored` is the type of a tensor's elements, and `$summed` the
-/// [`Summand`] with the same bits in which their products are computed.
+/// Evaluates an expression where `$stored` is a tensor's element type, and `$summed` the
+/// [`Summand`] of the same width in which its products are computed.
 macro_rules! with_summand {
     ($dtype:expr, ($stored:ident, $summed:ident) => $body:expr) => {
         match $dtype {
@@ -131,7 +131,7 @@ macro_rules! with_summand {
 }
 pub(crate) use with_summand;
 
-/// Small whole numbers of a type, of no obvious pattern; none is negative.
+/// Small pseudo-random non-negative integers of a type.
 #[cfg(test)]
 pub(crate) fn of_type(dtype: DType, shape: &[usize]) -> ort_tensor::Tensor {
     use ort_tensor::{Number, Tensor, with_dtype};

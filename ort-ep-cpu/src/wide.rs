@@ -1,16 +1,16 @@
-//! Elements as types that the processor computes with: 16-bit floats as f32, all others as they are.
+//! The types that arithmetic is computed in: f32 for 16-bit floats, the element type itself for all others.
 
 use ort_kernels::vec::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f32_to_i32, f64_to_i64};
 use ort_ops::arithmetic::Arithmetic;
 use ort_tensor::{Element, bf16, f16};
 
-/// An element and the type it is computed in.
+/// An element and its computation type.
 pub(crate) trait Wide: Element {
-    /// That type.
+    /// The computation type.
     type Of: Quotient;
 
     fn widen(self) -> Self::Of;
-    /// The nearest.
+    /// Rounds to the nearest.
     fn narrow(x: Self::Of) -> Self;
 }
 
@@ -56,10 +56,10 @@ impl Wide for bf16 {
     }
 }
 
-/// Division without a branch, where floats hold every quotient: those of 16 bits in f32, of 32 in f64. A
-/// quotient is then at least 2⁻³² of itself from the next integer, and rounded to none.
+/// Branch-free division, through floats that represent every quotient: f32 for 16 bits, f64 for 32. A
+/// non-integer quotient differs from the next integer by at least 2⁻³² of its value, so it is not rounded to it.
 pub(crate) trait Quotient: Arithmetic {
-    /// `self / other`, toward zero for integers; of no meaning for a divisor of zero.
+    /// `self / other`, toward zero for integers; unspecified for a divisor of zero.
     fn quotient(self, other: Self) -> Self;
 
     /// `self − quotient·other`.
@@ -99,11 +99,11 @@ macro_rules! plain {
 }
 plain!(u64, f32, f64);
 
-/// Through f64 twice: the first quotient is off by at most 2¹² (three roundings of a number below 2⁶³), so that what is
-/// left has a quotient off by at most one, which the sign and the size of the rest tell.
+/// Through f64 twice: the first quotient is off by at most 2¹² (three roundings of a number below 2⁶³), so that the
+/// remainder's quotient is off by at most one, which the sign and magnitude of the remainder reveal.
 impl Quotient for i64 {
     #[inline(always)]
-    #[allow(clippy::cast_precision_loss, reason = "what is lost is found in the rest")]
+    #[allow(clippy::cast_precision_loss, reason = "the loss is corrected by the remainder")]
     fn quotient(self, other: Self) -> Self {
         let divisor = other as f64;
         let first = f64_to_i64(self as f64 / divisor);
@@ -111,7 +111,7 @@ impl Quotient for i64 {
         let second = f64_to_i64(left as f64 / divisor);
         let left = left.wrapping_sub(second.wrapping_mul(other));
         let quotient = first.wrapping_add(second);
-        // Away from zero if the rest is as large as the divisor, toward it if it has the other sign than the dividend.
+        // Away from zero if the remainder is not smaller than the divisor, toward it if its sign is not the dividend's.
         let away = if (self ^ other) < 0 { -1_i64 } else { 1 };
         let is_over = left != 0 && (left ^ self) < 0;
         let is_under = !is_over && left.unsigned_abs() >= other.unsigned_abs();

@@ -1,8 +1,8 @@
-//! Prints GFLOP/s of typical convolutions on one thread, for each instruction set this machine has,
-//! and beside it that of reading the image where it stands, if there are few filters.
+//! Prints GFLOP/s of typical convolutions on one thread, for each instruction set of this machine,
+//! and of the direct algorithm, if there are few filters.
 //!
 //! `cargo run --release -p ort-kernels --example conv [CHANNELS SIDE FILTERS KERNEL STRIDE]…`
-#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
+#![expect(clippy::print_stdout, reason = "a command-line program")]
 
 use ort_kernels::conv_f32::{Axis, Columns, Depthwise, Direct};
 use ort_kernels::gemm::{Gemm, Lhs, Matrix, Start, Strided, pack_a};
@@ -10,7 +10,7 @@ use ort_kernels::{Activation, Isa};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Work of one timing, in floating-point operations.
+/// Floating-point operations per timing.
 const WORK: f64 = 2e7;
 const ROUNDS: usize = 100;
 /// Channels, side of the image, filters (0: depthwise), side of the kernel, stride.
@@ -49,7 +49,7 @@ fn main() {
 }
 
 fn measure(isa: Isa, [channels, side, filters, kernel, stride]: [usize; 5]) -> [f64; 2] {
-    // Patches stand side by side.
+    // Patches do not overlap.
     let pad = if kernel == stride { 0 } else { kernel / 2 };
     let output = (side + 2 * pad - kernel) / stride + 1;
     let axis = Axis { input: side, output, kernel, stride, dilation: 1, pad: [pad, pad] };
@@ -97,7 +97,7 @@ fn measure(isa: Isa, [channels, side, filters, kernel, stride]: [usize; 5]) -> [
     [columns, if is_suited { direct } else { 0.0 }]
 }
 
-/// GFLOP/s of two ways, best of `ROUNDS` in turns.
+/// GFLOP/s of two algorithms in alternation, best of `ROUNDS`.
 fn speeds(flops: f64, mut call: impl FnMut(bool)) -> [f64; 2] {
     let mut best = [0.0f64; 2];
     for round in 0..2 * ROUNDS {

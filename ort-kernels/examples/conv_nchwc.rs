@@ -1,9 +1,9 @@
-//! Prints GFLOP/s of typical convolutions in blocks of channels on one thread, for each instruction
-//! set this machine has, each beside the convolution in planes, in alternation: best of many short
+//! Prints GFLOP/s of typical NCHWc convolutions on one thread, for each instruction
+//! set of this machine, next to the NCHW convolution, in alternation: best of many short
 //! rounds.
 //!
 //! `cargo run --release -p ort-kernels --example conv_nchwc [ISA]… [CHANNELS SIDE FILTERS KERNEL STRIDE]…`
-#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
+#![expect(clippy::print_stdout, reason = "a command-line program")]
 
 use ort_kernels::conv_f32::{Axis, Columns, Depthwise};
 use ort_kernels::conv_nchwc::{Conv, Form, Size, Start, Tiling};
@@ -13,10 +13,10 @@ use std::hint::black_box;
 use std::ops::{Deref, DerefMut, Range};
 use std::time::Instant;
 
-/// Work of one timing, in floating-point operations.
+/// Floating-point operations per timing.
 const WORK: f64 = 2e7;
 const ROUNDS: usize = 100;
-/// Bytes.
+/// Bytes per cache line.
 const LINE: usize = 64;
 /// Channels, side of the image, filters (0: depthwise), side of the kernel, stride.
 const CASES: [[usize; 5]; 12] = [
@@ -34,7 +34,7 @@ const CASES: [[usize; 5]; 12] = [
     [96, 40, 0, 5, 1],
 ];
 
-/// One case, with operands for every form: only sizes matter.
+/// One case, with operands for every form: only their sizes matter.
 struct Case {
     channels: usize,
     filters: usize,
@@ -45,7 +45,7 @@ struct Case {
     scratch: Vec<f32>,
 }
 
-/// Floats from the start of a cache line on, as sessions place them.
+/// Floats aligned to a cache line, as in a session.
 struct Aligned {
     data: Vec<f32>,
     lines: Range<usize>,
@@ -58,7 +58,7 @@ fn main() {
     }
     print!("{:>24}", "channels side filters k s");
     for isa in &isas {
-        print!("{:>10} {:>10}", isa.name(), "planes");
+        print!("{:>10} {:>10}", isa.name(), "NCHW");
     }
     println!();
     let given: Vec<usize> = std::env::args().skip(1).filter_map(|x| x.parse().ok()).collect();

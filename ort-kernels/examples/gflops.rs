@@ -1,9 +1,9 @@
 //! Prints GFLOP/s of the f32 product on one thread, in alternation and best of many short rounds:
-//! with B as it stands, with B packed, with B packed and read from memory (so many copies take turns
+//! with an unpacked B, with a packed B, with a packed B from memory (rotating so many copies
 //! that no cache holds them), and of `matrixmultiply` (through ndarray).
 //!
 //! `cargo run --release -p ort-kernels --example gflops [ISA]… [MxKxN]…`
-#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
+#![expect(clippy::print_stdout, reason = "a command-line program")]
 
 use ndarray::Array2;
 use ort_kernels::gemm::{Gemm, Lhs, Matrix, PackedB, Start, Strided, pack_b, packed_b_len};
@@ -11,9 +11,9 @@ use ort_kernels::{Activation, Isa};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// How long a row of the table takes.
+/// The duration of a row of the table.
 const PER_ROW: Duration = Duration::from_millis(400);
-/// Work of one timing, in floating-point operations.
+/// Floating-point operations per timing.
 const WORK: usize = 10_000_000;
 /// Elements of all copies of a B that comes from memory.
 const MANY: usize = 16 << 20;
@@ -61,7 +61,7 @@ fn main() {
     }
 }
 
-/// `"1x2x3"` as numbers.
+/// Parses `"1x2x3"`.
 fn parse(text: &str) -> Option<[usize; 3]> {
     let sizes: Option<Vec<usize>> = text.split('x').map(|size| size.parse().ok()).collect();
     sizes?.try_into().ok()
@@ -121,7 +121,7 @@ macro_rules! product {
 product!(product, Matrix<'_>);
 product!(packed_product, PackedB<'_>);
 
-/// The scratch of a product whose B is neither packed nor contiguous, which takes the most.
+/// The scratch of a product whose B is neither packed nor contiguous, which needs the most.
 fn scratch_len(isa: Isa, [m, k, n]: [usize; 3]) -> usize {
     let none: Matrix<'_> = Matrix::row_major(&[], 0, 0);
     let (a, start, activation) =
@@ -129,7 +129,7 @@ fn scratch_len(isa: Isa, [m, k, n]: [usize; 3]) -> usize {
     Gemm { isa, m, n, k, a, b: none, start, activation }.scratch_len(m)
 }
 
-/// Seconds a call, of `count` calls.
+/// Seconds per call, averaged over `count` calls.
 fn seconds(count: usize, call: &mut dyn FnMut()) -> f64 {
     let start = Instant::now();
     (0..count).for_each(|_| call());

@@ -1,8 +1,8 @@
-//! Prints GOP/s of the product of bytes on one thread, for each instruction set this machine has:
-//! best of a hundred short rounds, two operations a multiply-add.
+//! Prints GOP/s of the int8 product on one thread, for each instruction set of this machine:
+//! best of a hundred short rounds, two operations per multiply-add.
 //!
 //! `cargo run --release -p ort-kernels --example gops [M N K]…`
-#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
+#![expect(clippy::print_stdout, reason = "a command-line program")]
 
 use ort_kernels::Isa;
 use ort_kernels::gemm_i8::{Bytes, Gemm, Signs, Start, pack_b, packed_b_len, variant};

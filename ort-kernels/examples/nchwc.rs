@@ -1,9 +1,9 @@
-//! Prints how fast images in blocks are pooled, enlarged and reordered, for each instruction set
-//! this machine has, as a share of the speed at which as many bytes are copied: best of many short
+//! Prints the speed of NCHWc pooling, upsampling and reordering, for each instruction set
+//! of this machine, relative to copying as many bytes: best of many short
 //! rounds, in alternation.
 //!
 //! `cargo run --release -p ort-kernels --example nchwc [ISA]…`
-#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
+#![expect(clippy::print_stdout, reason = "a command-line program")]
 
 use ort_kernels::Isa;
 use ort_kernels::conv_f32::{Axis, PoolKind};
@@ -17,7 +17,7 @@ use std::time::Instant;
 const SIDES: [usize; 2] = [56, 160];
 const ROUNDS: usize = 60;
 
-/// One image in, one out.
+/// An input and an output image.
 struct Planes {
     isa: Isa,
     side: usize,
@@ -45,11 +45,11 @@ const FUNCTIONS: [Function; 11] = [
     }),
     ("nearest x2", |p| p.enlarge(false)),
     ("linear x2", |p| p.enlarge(true)),
-    ("to planes", |p| {
+    ("to NCHW", |p| {
         p.reorder().blocks_to_planes(&p.x, 0, &mut p.y);
         2 * p.x.len()
     }),
-    ("from planes", |p| {
+    ("from NCHW", |p| {
         p.reorder().planes_to_blocks(&p.x, 0, &mut p.y);
         2 * p.x.len()
     }),
@@ -100,7 +100,7 @@ impl Planes {
         self.y.resize(len, 0.0);
     }
 
-    /// Returns the elements that are read and written.
+    /// Returns the number of elements read and written.
     fn pool(&mut self, kernel: usize, stride: usize, kind: PoolKind) -> usize {
         let pad = (kernel - 1) / 2;
         let output = (self.side + 2 * pad - kernel) / stride + 1;

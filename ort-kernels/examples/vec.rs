@@ -1,9 +1,9 @@
-//! Prints gigabytes a second of the functions of rows for each instruction set this machine has,
-//! read and written ones counted, beside those of copying: from one row to another, of sizes that
-//! fit the first-level cache, the second and neither. Best of many short rounds, in alternation.
+//! Prints gigabytes per second, read and written, of the row functions for each instruction set of this machine,
+//! next to copying: from one row to another, of sizes that
+//! fit the first-level cache, the second, and neither. Best of many short rounds, in alternation.
 //!
 //! `cargo run --release -p ort-kernels --example vec [ISA]… [FUNCTION]…`
-#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
+#![expect(clippy::print_stdout, reason = "a command-line program")]
 
 use ort_kernels::vec::{Fold, NormRow};
 use ort_kernels::{FlushDenormals, Isa, vec};
@@ -48,9 +48,9 @@ const FUNCTIONS: [Function; 20] = [
     ("sum_of_squares", |isa, x, y| y[0] = vec::fold_row(isa, Fold::SumOfSquares, x)),
     ("max", |isa, x, y| y[0] = vec::fold_row(isa, Fold::Max, x)),
 ];
-/// Elements of a row, of which there are two.
+/// Elements of each of the two rows.
 const LENGTHS: [usize; 3] = [4 << 10, 48 << 10, 2 << 20];
-/// Elements of one timing.
+/// Elements per timing.
 const WORK: usize = 1 << 18;
 const ROUNDS: usize = 60;
 
@@ -82,7 +82,7 @@ fn main() {
     }
 }
 
-/// Gigabytes a second of a function that reads and writes so many elements.
+/// Gigabytes per second of a function that reads and writes rows of this length.
 fn speed(mut function: impl FnMut(), length: usize) -> f64 {
     let n = (WORK / length).max(1);
     let start = Instant::now();

@@ -1,9 +1,9 @@
-//! Prints milliseconds and GFLOP/s of convolutions in blocks of channels on one thread, directly and
-//! by Winograd's filtering, in alternation: best of many rounds. A direct convolution's operations
-//! count for both. Then the milliseconds that transforming the filters takes.
+//! Prints milliseconds and GFLOP/s of NCHWc convolutions on one thread, direct and
+//! by Winograd's algorithm, in alternation: best of many rounds. The operations of the direct convolution
+//! count for both. The last column is the milliseconds for transforming the filters.
 //!
 //! `cargo run --release -p ort-kernels --example winograd [ISA] [CHANNELS HEIGHT WIDTH FILTERS KH KW]…`
-#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
+#![expect(clippy::print_stdout, reason = "a command-line program")]
 
 use ort_kernels::conv_f32::Axis;
 use ort_kernels::conv_nchwc::{Conv, Form, Start};
@@ -13,9 +13,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 const ROUNDS: usize = 46;
-/// Those that transform filters, the first.
+/// The number of initial rounds, which transform the filters.
 const PACKS: usize = 6;
-/// Bytes between two rounds of a case, so that filters come from where a model's come from.
+/// Bytes touched between two rounds of a case, so that filters come from memory, as in a model.
 const OTHER: usize = 24 << 20;
 /// Channels, height and width of the image, filters, taps.
 const CASES: [[usize; 6]; 28] = [
@@ -71,7 +71,7 @@ fn main() {
     }
 }
 
-/// Seconds: directly, by Winograd's filtering, and for its filters.
+/// Seconds: direct, by Winograd's algorithm, and for transforming the filters.
 fn measure(isa: Isa, sizes: [usize; 6], other: &mut [u8]) -> [f64; 3] {
     let [channels, height, width, filters, kh, kw] = sizes;
     let block = if isa.avx512().is_some() { 16 } else { 8 };
@@ -82,7 +82,7 @@ fn measure(isa: Isa, sizes: [usize; 6], other: &mut [u8]) -> [f64; 3] {
         pad: [kernel / 2; 2],
         ..Axis::UNIT
     });
-    let tile = Tile::of(block, &axes).expect("a tile");
+    let tile = Tile::of(block, &axes).expect("a supported convolution");
     let x: Vec<f32> = (0..channels * height * width).map(|i| (i % 11) as f32).collect();
     let w: Vec<f32> = (0..filters * channels * kh * kw).map(|i| (i % 7) as f32).collect();
     let mut packed = vec![0.0; tile.packed_len(filters, channels)];

@@ -1,5 +1,5 @@
 //! Element-wise functions that a product or a convolution applies to its results while they are
-//! hot.
+//! in cache.
 
 use crate::Isa;
 use crate::epilogue::Epilogue;
@@ -38,14 +38,14 @@ pub enum Activation {
     ScaledRelu {
         /// The factor of the result.
         scale: f32,
-        /// What is added to it.
+        /// The summand of the result.
         shift: f32,
     },
     /// `scale·HardSwish(x) + shift`.
     ScaledHardSwish {
         /// The factor of the result.
         scale: f32,
-        /// What is added to it.
+        /// The summand of the result.
         shift: f32,
     },
     /// `1 / (1 + exp(−x))`.
@@ -64,7 +64,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// The range, for a function that only clamps. NaN stays NaN.
+    /// The bounds of a function that only clamps. NaN stays NaN.
     #[must_use]
     pub fn as_clamp(self) -> Option<(f32, f32)> {
         match self {
@@ -75,7 +75,7 @@ impl Activation {
         }
     }
 
-    /// What a register tile may do before it stores results.
+    /// The epilogue of a register tile that applies this function before storing results.
     pub(crate) fn as_epilogue(self) -> Option<Epilogue> {
         let clamp = |(min, max)| Epilogue::Clamp { min, max };
         match self {
@@ -88,8 +88,8 @@ impl Activation {
         }
     }
 
-    /// `scale·f(x) + shift`, with the bits of the function, a product and a sum one after the
-    /// other, where there is such a function.
+    /// `scale·f(x) + shift`, with the bits of the function, a product and a sum in sequence,
+    /// if there is a function for it.
     #[must_use]
     pub fn scaled(self, scale: f32, shift: f32) -> Option<Self> {
         match self {
@@ -99,7 +99,7 @@ impl Activation {
         }
     }
 
-    /// Replaces every element by its function. NaN stays NaN; error bounds as of the functions in
+    /// Applies the function to every element. NaN stays NaN; error bounds are those of the functions in
     /// [`vec`](mod@vec).
     pub fn apply(self, isa: Isa, x: &mut [f32]) {
         match self {

@@ -1,10 +1,10 @@
-//! What a register tile does with its results before it stores them: the activations that cost less
-//! there than another pass.
+//! The epilogue of a register tile: the activations that are cheaper
+//! before results are stored than in another pass.
 
 use crate::isa::GENERIC_FMA;
 use crate::vec::{clamp, hard_swish_of};
 
-/// A function of each result. NaN stays NaN, and bits are those of [`Activation`](crate::Activation).
+/// A function of each result. NaN stays NaN, and the bits are those of [`Activation`](crate::Activation).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Epilogue {
     /// `min(max(x, min), max)`.
@@ -21,7 +21,7 @@ impl Epilogue {
     /// The identity.
     pub(crate) const NONE: Self = Self::Clamp { min: f32::NEG_INFINITY, max: f32::INFINITY };
 
-    /// Of one result, without more instructions than every processor has.
+    /// Applies it to one result, with baseline instructions only.
     #[inline(always)]
     pub(crate) fn of(self, x: f32) -> f32 {
         let hard_swish = hard_swish_of::<GENERIC_FMA>;
@@ -35,10 +35,10 @@ impl Epilogue {
 }
 
 /// Expands `$each!($args, x => …)` once for each function, where `x` is a register of results and `…`
-/// its function; the one that `$epilogue` is runs.
+/// its function; runs the one that `$epilogue` selects.
 ///
-/// Where it stands, `splat`, `zero`, `add`, `mul`, `fmadd`, `min` and `max` are instructions, of
-/// which the last two return their second operand when either is NaN, so that it passes.
+/// The invocation must provide the instructions `splat`, `zero`, `add`, `mul`, `fmadd`, `min` and `max`, of
+/// which the last two return their second operand when either is NaN, so that it passes through.
 macro_rules! by_epilogue {
     ($epilogue:expr, $each:ident! $args:tt) => {
         match $epilogue {

@@ -1,7 +1,7 @@
-//! Discrete Fourier transforms of many sequences at once, one to a lane.
+//! Discrete Fourier transforms of many sequences at once, one per lane.
 //!
 //! ```text
-//! transform(x, n = r₁ · r₂ · …):          Stockham's order: no stage has to sort
+//! transform(x, n = r₁ · r₂ · …):          Stockham's algorithm: no reordering
 //!     s = 1
 //!     for each r:
 //!         m = n / (s · r)
@@ -10,14 +10,14 @@
 //!         swap x and y; s = s · r
 //! ```
 //!
-//! where `w = exp(−2πi / n)`. Every sum is one of vectors: a run of `s` numbers of every sequence.
-//! The inverse is the transform of numbers whose parts are exchanged, exchanged again.
+//! where `w = exp(−2πi / n)`. Sums are vectorised: over runs of `s` numbers of every sequence.
+//! The inverse transform exchanges real and imaginary parts before and after.
 
-/// How many sequences are transformed at once.
+/// The number of sequences transformed at once.
 pub const LANES: usize = 16;
 
-/// The numbers of [`LANES`] sequences, those with the same index side by side: real and imaginary parts,
-/// each of [`LANES`] times the length.
+/// The numbers of [`LANES`] sequences, interleaved by index: real and imaginary parts,
+/// each [`LANES`] times the length.
 #[derive(Debug)]
 pub struct Planes<'a> {
     /// Real parts.
@@ -27,13 +27,13 @@ pub struct Planes<'a> {
 }
 
 impl<'a> Planes<'a> {
-    /// The number of elements that [`Planes::pair`] takes for sequences of `n` numbers.
+    /// The number of elements that [`Planes::pair`] needs for sequences of `n` numbers.
     #[must_use]
     pub const fn pair_len(n: usize) -> usize {
         4 * n * LANES
     }
 
-    /// Two of them, made of scratch that has [`Planes::pair_len`] elements at least.
+    /// Splits scratch of at least [`Planes::pair_len`] elements into two.
     #[must_use]
     pub fn pair(scratch: &'a mut [f64], n: usize) -> [Self; 2] {
         let mut parts = scratch[..Self::pair_len(n)].chunks_exact_mut((n * LANES).max(1));
@@ -46,7 +46,7 @@ impl<'a> Planes<'a> {
     }
 }
 
-/// The factors of `n` that the stages of a transform take: fours first, then primes, none for 0 and 1.
+/// The radices of the stages of a transform of length `n`: fours first, then primes; none for 0 and 1.
 pub fn radices(n: usize) -> impl Iterator<Item = usize> {
     let mut rest = n.max(1);
     let mut least = 2;
@@ -66,7 +66,7 @@ pub fn radices(n: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The multiply-adds of a sequence of `n` numbers.
+/// The cost of a sequence of `n` numbers, in multiply-adds.
 #[must_use]
 pub fn cost(n: usize) -> usize {
     radices(n).fold(0, |sum: usize, r| sum.saturating_add(n.saturating_mul(4 * r)))
@@ -82,26 +82,26 @@ pub fn fill_roots(roots: &mut [[f64; 2]]) {
 }
 
 /// `y[k] = Σ x[j] · exp(−2πi · j·k / n)` of each lane, with the `n` roots of [`fill_roots`]. Both planes
-/// are overwritten; the one that is returned holds the result, unless `goes_on`, which is asked every few
-/// million multiply-adds, gave false.
+/// are overwritten; the returned one holds the result, unless `may_continue`, which is called every few
+/// million multiply-adds, returned false.
 ///
 /// Error: of each part at most `2⁻⁵³ · (5 + Σ (r + 2)) · Σ |x[j]|`, with the sum over the [`radices`]: every
-/// stage sums `r` products, each with a root that was rounded.
+/// stage sums `r` products, each with a rounded root.
 pub fn transform<'a>(
     isa: crate::Isa,
     roots: &[[f64; 2]],
     x: Planes<'a>,
     y: Planes<'a>,
-    goes_on: impl Fn() -> bool,
+    may_continue: impl Fn() -> bool,
 ) -> Planes<'a> {
-    /// The multiply-adds of a piece of a stage.
+    /// Multiply-adds per piece of a stage.
     const PIECE: usize = 1 << 22;
     let (mut x, mut y, mut s) = (x, y, 1);
     for r in radices(roots.len()) {
         let run = s * LANES;
         let n_runs = (PIECE / run / r).max(1);
         let pieces = y.re.chunks_mut(n_runs * run).zip(y.im.chunks_mut(n_runs * run));
-        for (i, (re, im)) in pieces.enumerate().take_while(|_| goes_on()) {
+        for (i, (re, im)) in pieces.enumerate().take_while(|_| may_continue()) {
             stage(isa, [r, s, i * n_runs], roots, x.reborrow(), Planes { re, im });
         }
         std::mem::swap(&mut x, &mut y);
@@ -116,7 +116,7 @@ fn mul_add<const FMA: bool>(a: f64, b: f64, c: f64) -> f64 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// Roots that a sum takes at once.
+/// Roots per pass of a sum.
 const TERMS: usize = 4;
 
 per_isa! {
@@ -150,7 +150,7 @@ per_isa! {
     }
 }
 
-/// `y = Σ x[j] · root[j]`, added to what is there unless the sum starts.
+/// `y = Σ x[j] · root[j]`, added to the contents unless `starts`.
 #[inline(always)]
 fn sum<const FMA: bool, const N: usize>(
     starts: bool,
@@ -205,7 +205,7 @@ mod tests {
                 from.re.iter_mut().zip(&x).for_each(|(re, x)| *re = x[0]);
                 from.im.iter_mut().zip(&x).for_each(|(im, x)| *im = x[1]);
                 let found = transform(isa, &roots, from, to, || true);
-                // As many again for the definition.
+                // The definition has as many roundings.
                 let n_roundings = 2.0 * (radices(n).map(|r| r + 2).sum::<usize>() as f64 + 5.0);
                 for lane in 0..LANES {
                     let lane_of = |j: usize| x[j * LANES + lane];

@@ -1,12 +1,12 @@
 //! Instruction sets as proof tokens, and every line of `unsafe` in this crate.
 //!
-//! A token such as [`Avx512`] can only be had from `detect`, so whoever holds one may call code
-//! that was compiled for those instructions. `kernel!` wraps a body into an inner function that
-//! has the features and calls it on the strength of the token; `per_isa!` compiles one body three
-//! times. Features are listed once, in `features!`, which feeds detection and compilation alike.
+//! A token such as [`Avx512`] can only be created by `detect`, so code that has one may call functions
+//! compiled for those instructions. `kernel!` wraps a body into an inner function with
+//! the features, and calls it on the evidence of the token; `per_isa!` compiles one body three
+//! times. Features are listed once, in `features!`, which feeds both detection and compilation.
 #![cfg_attr(
     any(target_arch = "x86_64", target_arch = "aarch64"),
-    expect(unsafe_code, reason = "the one file that talks to the processor directly")
+    expect(unsafe_code, reason = "the only file with processor-specific code")
 )]
 
 pub use denormals::{FlushDenormals, WatchDenormals};
@@ -44,7 +44,7 @@ macro_rules! enabled {
 }
 
 /// `kernel! { Avx512 => fn f<const R: usize>(x: &[f32]) { … } }` is `fn f(token: Avx512, x:
-/// &[f32])`, safe to call, whose body is compiled with the features the token proves.
+/// &[f32])`, safe to call, whose body is compiled with the features that the token proves.
 #[cfg(target_arch = "x86_64")]
 macro_rules! kernel {
     ($(#[$meta:meta])* $isa:ident => $vis:vis fn $name:ident
@@ -61,15 +61,15 @@ macro_rules! kernel {
                     $($arg: $ty),*
                 ) $(-> $ret)? $body
             }
-            // SAFETY: a token exists only where `detect` found every feature of its list on this
-            // machine, and `inner` enables that very list.
+            // SAFETY: a token exists only if `detect` found every feature of its list on this
+            // machine, and `inner` enables the same list.
             unsafe { inner $(::<$($const),+>)? $(::<$generic>)? ($($arg),*) }
         }
     };
 }
 
 /// `per_isa! { pub fn f<FMA>(x: &mut [f32]) { … } }` is `pub fn f(isa: Isa, x: &mut [f32])`: one
-/// body, compiled for each instruction set and left to the vectoriser. `FMA` is a `const bool` in
+/// body, compiled and autovectorised for each instruction set. `FMA` is a `const bool` in
 /// the body, true where [`mul_add`] is one instruction.
 macro_rules! per_isa {
     ($($(#[$meta:meta])* $vis:vis fn $name:ident <$fma:ident>
@@ -95,7 +95,7 @@ macro_rules! per_isa {
     )+};
 }
 
-/// Whether the instructions every processor of this target has include a fused multiply-add.
+/// Whether the baseline instructions of this target include a fused multiply-add.
 pub(crate) const GENERIC_FMA: bool =
     cfg!(any(target_feature = "fma", target_arch = "aarch64", target_arch = "riscv64"));
 
@@ -111,12 +111,12 @@ mod task;
 pub use convert::{f32_to_i32, f32_to_i64, f64_to_i32, f64_to_i64};
 pub use task::Task;
 
-/// Where [`prefetch`] brings a line: the hints T0 and T1 of x86.
+/// The cache levels for [`prefetch`]: the hints T0 and T1 of x86.
 pub(crate) const FIRST_LEVEL: i32 = 3;
 pub(crate) const SECOND_LEVEL: i32 = 2;
 
-/// Asks for the cache line of an address, into the cache `LEVEL`. Any address will do: where there
-/// is no memory nothing happens.
+/// Prefetches the cache line of an address into the cache `LEVEL`. Any address is allowed: an invalid
+/// one has no effect.
 #[inline(always)]
 pub(crate) fn prefetch<const LEVEL: i32>(line: *const f32) {
     #[cfg(target_arch = "x86_64")]
@@ -128,7 +128,7 @@ pub(crate) fn prefetch<const LEVEL: i32>(line: *const f32) {
     let _ = line;
 }
 
-/// Registers from and to slices: the length is in the type, or the mask is made from it.
+/// Loads and stores of registers from and to slices: the length is in the type, or determines the mask.
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86 {
     use std::arch::x86_64::{
@@ -140,33 +140,33 @@ pub(crate) mod x86 {
     };
 
     features! { Avx512 enabled
-        /// The first 16 elements, or fewer followed by zeros.
+        /// Loads up to 16 elements, followed by zeros.
         #[inline]
         pub(crate) fn load16(x: &[f32]) -> __m512 {
             match x.first_chunk::<16>() {
-                // To load nothing takes hundreds of cycles where there is no memory.
+                // A masked load of nothing takes hundreds of cycles at an invalid address.
                 None if x.is_empty() => _mm512_setzero_ps(),
-                // SAFETY: the pointer is good for the 16 elements of the array; no alignment is
-                // asked.
+                // SAFETY: the pointer is valid for the 16 elements of the array; no alignment is
+                // required.
                 Some(x) => unsafe { _mm512_loadu_ps(x.as_ptr()) },
-                // SAFETY: lanes outside the mask are not read, and the mask has a bit an element.
+                // SAFETY: lanes outside the mask are not read, and the mask has one bit per element.
                 None => unsafe { _mm512_maskz_loadu_ps((1 << x.len()) - 1, x.as_ptr()) },
             }
         }
     }
 
     features! { Avx512 enabled
-        /// Stores the first 16 lanes, or as many as there are elements.
+        /// Stores as many of 16 lanes as there are elements.
         #[inline]
         pub(crate) fn store16(x: &mut [f32], lanes: __m512) {
             if x.is_empty() {
                 return;
             }
             match x.first_chunk_mut::<16>() {
-                // SAFETY: the pointer is good for the 16 elements of the array; no alignment is
-                // asked.
+                // SAFETY: the pointer is valid for the 16 elements of the array; no alignment is
+                // required.
                 Some(x) => unsafe { _mm512_storeu_ps(x.as_mut_ptr(), lanes) },
-                // SAFETY: lanes outside the mask are not written, and the mask has a bit an
+                // SAFETY: lanes outside the mask are not written, and the mask has one bit per
                 // element.
                 None => unsafe {
                     _mm512_mask_storeu_ps(x.as_mut_ptr(), (1 << x.len()) - 1, lanes);
@@ -175,16 +175,16 @@ pub(crate) mod x86 {
         }
     }
 
-    /// Eight ones and eight zeros: the eight from `8 - n` on are a mask of `n` lanes.
+    /// Eight ones and eight zeros: the eight entries starting at `8 - n` are a mask of `n` lanes.
     static MASKS: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
     features! { Avx2 enabled
-        /// The first 8 elements, or fewer followed by zeros.
+        /// Loads up to 8 elements, followed by zeros.
         #[inline]
         pub(crate) fn load8(x: &[f32]) -> __m256 {
             if let Some(x) = x.first_chunk::<8>() {
-                // SAFETY: the pointer is good for the 8 elements of the array; no alignment is
-                // asked.
+                // SAFETY: the pointer is valid for the 8 elements of the array; no alignment is
+                // required.
                 return unsafe { _mm256_loadu_ps(x.as_ptr()) };
             }
             if x.is_empty() {
@@ -193,18 +193,18 @@ pub(crate) mod x86 {
             let mask = MASKS[8 - x.len()..].as_ptr().cast();
             // SAFETY: 8 - len is at most 8, so 8 of the 16 entries follow it.
             let mask = unsafe { _mm256_loadu_si256(mask) };
-            // SAFETY: lanes outside the mask are not read, and the mask has a lane an element.
+            // SAFETY: lanes outside the mask are not read, and the mask has one lane per element.
             unsafe { _mm256_maskload_ps(x.as_ptr(), mask) }
         }
     }
 
     features! { Avx2 enabled
-        /// Stores the first 8 lanes, or as many as there are elements.
+        /// Stores as many of 8 lanes as there are elements.
         #[inline]
         pub(crate) fn store8(x: &mut [f32], lanes: __m256) {
             if let Some(x) = x.first_chunk_mut::<8>() {
-                // SAFETY: the pointer is good for the 8 elements of the array; no alignment is
-                // asked.
+                // SAFETY: the pointer is valid for the 8 elements of the array; no alignment is
+                // required.
                 return unsafe { _mm256_storeu_ps(x.as_mut_ptr(), lanes) };
             }
             if x.is_empty() {
@@ -213,28 +213,28 @@ pub(crate) mod x86 {
             let mask = MASKS[8 - x.len()..].as_ptr().cast();
             // SAFETY: 8 - len is at most 8, so 8 of the 16 entries follow it.
             let mask = unsafe { _mm256_loadu_si256(mask) };
-            // SAFETY: lanes outside the mask are not written, and the mask has a lane an element.
+            // SAFETY: lanes outside the mask are not written, and the mask has one lane per element.
             unsafe { _mm256_maskstore_ps(x.as_mut_ptr(), mask, lanes) }
         }
     }
 
     features! { Avx512 enabled
-        /// The 64 bytes.
+        /// Loads 64 bytes.
         #[inline]
         pub(crate) fn load_bytes64(x: &[u8; 64]) -> __m512i {
-            // SAFETY: the pointer is good for the 64 bytes of the array; no alignment is asked.
+            // SAFETY: the pointer is valid for the 64 bytes of the array; no alignment is required.
             unsafe { _mm512_loadu_si512(x.as_ptr().cast()) }
         }
     }
 
     features! { Avx512 enabled
-        /// The first 64 bytes, or fewer followed by zeros.
+        /// Loads up to 64 bytes, followed by zeros.
         #[inline]
         pub(crate) fn load_bytes(x: &[u8]) -> __m512i {
             match x.first_chunk() {
                 Some(x) => load_bytes64(x),
                 None if x.is_empty() => _mm512_setzero_si512(),
-                // SAFETY: lanes outside the mask are not read, and the mask has a bit a byte.
+                // SAFETY: lanes outside the mask are not read, and the mask has one bit per byte.
                 None => unsafe {
                     _mm512_maskz_loadu_epi8((1 << x.len()) - 1, x.as_ptr().cast())
                 },
@@ -243,16 +243,16 @@ pub(crate) mod x86 {
     }
 
     features! { Avx512 enabled
-        /// Stores the first 64 bytes, or as many as there are.
+        /// Stores up to 64 bytes.
         #[inline]
         pub(crate) fn store_bytes(x: &mut [u8], lanes: __m512i) {
             if x.is_empty() {
                 return;
             }
             match x.first_chunk_mut::<64>() {
-                // SAFETY: the pointer is good for the 64 bytes of the array; no alignment is asked.
+                // SAFETY: the pointer is valid for the 64 bytes of the array; no alignment is required.
                 Some(x) => unsafe { _mm512_storeu_si512(x.as_mut_ptr().cast(), lanes) },
-                // SAFETY: lanes outside the mask are not written, and the mask has a bit a byte.
+                // SAFETY: lanes outside the mask are not written, and the mask has one bit per byte.
                 None => unsafe {
                     _mm512_mask_storeu_epi8(x.as_mut_ptr().cast(), (1 << x.len()) - 1, lanes);
                 },
@@ -264,7 +264,7 @@ pub(crate) mod x86 {
         /// Stores 32 bytes.
         #[inline]
         pub(crate) fn store_bytes32(x: &mut [u8; 32], lanes: __m256i) {
-            // SAFETY: the pointer is good for the 32 bytes of the array; no alignment is asked.
+            // SAFETY: the pointer is valid for the 32 bytes of the array; no alignment is required.
             unsafe { _mm256_storeu_si256(x.as_mut_ptr().cast(), lanes) }
         }
     }
@@ -273,16 +273,16 @@ pub(crate) mod x86 {
         /// Stores 16 lanes.
         #[inline]
         pub(crate) fn store_ints16(x: &mut [i32; 16], lanes: __m512i) {
-            // SAFETY: the pointer is good for the 64 bytes of the array; no alignment is asked.
+            // SAFETY: the pointer is valid for the 64 bytes of the array; no alignment is required.
             unsafe { _mm512_storeu_si512(x.as_mut_ptr().cast(), lanes) }
         }
     }
 
     features! { Avx2 enabled
-        /// The 32 bytes.
+        /// Loads 32 bytes.
         #[inline]
         pub(crate) fn load_bytes32(x: &[u8; 32]) -> __m256i {
-            // SAFETY: the pointer is good for the 32 bytes of the array; no alignment is asked.
+            // SAFETY: the pointer is valid for the 32 bytes of the array; no alignment is required.
             unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
         }
     }
@@ -291,7 +291,7 @@ pub(crate) mod x86 {
         /// Stores 8 lanes.
         #[inline]
         pub(crate) fn store_ints8(x: &mut [i32; 8], lanes: __m256i) {
-            // SAFETY: the pointer is good for the 32 bytes of the array; no alignment is asked.
+            // SAFETY: the pointer is valid for the 32 bytes of the array; no alignment is required.
             unsafe { _mm256_storeu_si256(x.as_mut_ptr().cast(), lanes) }
         }
     }
@@ -322,9 +322,9 @@ mod control {
 
     pub(super) fn write(word: Word) {
         // SAFETY: loads four bytes of `word`, which came from `read` with defined bits changed, so
-        // no reserved bit is set. Exceptions stay masked and rounding is unchanged; only denormals
-        // are treated differently, which is what the caller asks of every operation that follows.
-        // The compiler assumes the default mode: what it folds at compile time keeps denormals,
+        // no reserved bit is set. Exceptions stay masked and rounding is unchanged; only the treatment of denormals
+        // changes, as the caller intends for all following operations.
+        // The compiler assumes the default mode: constant folding keeps denormals,
         // and nothing else follows from the assumption.
         unsafe {
             asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack));
@@ -339,7 +339,7 @@ mod control {
     pub(super) type Word = u64;
     /// Flush-to-zero (bit 24). Source: Arm ARM, FPCR.
     pub(super) const FLUSH: Word = 1 << 24;
-    /// The sticky flags live in another register, FPSR, and are not read.
+    /// The sticky flags are in another register, FPSR, and are not read.
     pub(super) const OPERAND_SEEN: Word = 0;
     pub(super) const RESULT_SEEN: Word = 0;
     pub(super) const DENORMAL_SEEN: Word = 0;

@@ -1,6 +1,6 @@
-//! `ladder!`: one line declares the variants of a kernel, chooses among them and tests each.
+//! `ladder!`: one line declares the variants of a kernel, dispatches to them and tests each.
 
-/// Declares the variants of one kernel, best first, and what follows from the list.
+/// Declares the variants of one kernel, best first, and generates the items below.
 ///
 /// ```text
 /// ladder! {
@@ -8,13 +8,13 @@
 ///     Avx512 => avx512_14x32, Avx2 => avx2_6x16; generic
 /// }
 /// ```
-/// Every name is a module beside this one with a `const VARIANT: Variant` (a type of the folder)
-/// and `fn tile(token: <Isa>, a: &[f32], …)`; `generic` takes no token. From the list come
-/// - `fn tile(isa: Isa, a: &[f32], …)`, which runs the best variant `isa` allows;
+/// Every name is a submodule with a `const VARIANT: Variant` (a type of the folder)
+/// and `fn tile(token: <Isa>, a: &[f32], …)`; `generic` takes no token. Generates
+/// - `fn tile(isa: Isa, a: &[f32], …)`, which runs the best variant that `isa` allows;
 /// - `fn best(isa: Isa) -> Variant`, which describes it;
-/// - `fn all() -> impl Iterator<Item = (Variant, Option<Isa>)>`: every variant, and the instruction
-///   set to ask for to have it, if this machine can;
-/// - one test a variant, which calls `tests::agrees_with_generic(isa)` and says so where it cannot.
+/// - `fn all() -> impl Iterator<Item = (Variant, Option<Isa>)>`: every variant, with the instruction
+///   set that selects it, if this machine supports it;
+/// - one test per variant, which calls `tests::agrees_with_generic(isa)`, or prints that it is skipped.
 macro_rules! ladder {
     (fn $name:ident($($arg:ident : $ty:ty),* $(,)?); $($rungs:tt)+) => {
         ladder! { @rungs $name ($($arg: $ty),*) ($($arg),*) $($rungs)+ }
@@ -36,7 +36,7 @@ macro_rules! ladder {
             $generic::VARIANT
         }
 
-        /// Every variant with the instruction set it needs, `None` where this machine lacks it.
+        /// Every variant with the instruction set it needs, `None` if this machine does not support it.
         pub fn all() -> impl Iterator<Item = (Variant, Option<$crate::Isa>)> {
             [
                 $(#[cfg(target_arch = "x86_64")]

@@ -1,6 +1,6 @@
 //! Fast CPU kernels over plain slices.
 //!
-//! This crate knows no tensors, no graphs and no threads, and its kernels allocate nothing: callers
+//! This crate has no notion of tensors, graphs or threads, and its kernels allocate nothing: callers
 //! pass operands, strides in elements, and scratch, whose size a function next to the kernel
 //! computes. Each operation is a folder, which documents the contract once; each variant is a file, named
 //! `<isa>_<tile>.rs`.
@@ -22,7 +22,7 @@
 
 #![cfg_attr(
     not(target_arch = "x86_64"),
-    expect(dead_code, unused_imports, unused_macros, reason = "what only variants for x86-64 use")
+    expect(dead_code, unused_imports, unused_macros, reason = "used only by x86-64 variants")
 )]
 
 #[macro_use]

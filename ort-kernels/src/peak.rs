@@ -1,4 +1,4 @@
-//! What a core can do at most, for a kernel's speed to be held against.
+//! A core's peak performance, to compare the speed of kernels with.
 
 use std::hint::black_box;
 
@@ -9,11 +9,11 @@ use crate::isa::{GENERIC_FMA, mul_add};
 
 /// Rounds of one timing: a fifth of a millisecond where a round takes eight cycles.
 const ROUNDS: usize = 100_000;
-/// The fastest of so many timings counts: what disturbs one can only make it slower.
+/// The number of timings, the fastest of which counts: disturbances only make them slower.
 const TIMINGS: usize = 24;
 
-/// f32 operations a nanosecond of one core: those of a loop of multiply-adds that wait neither for
-/// each other nor for memory. Products on matrix [`tiles`](crate::tiles) can be faster. Takes a few
+/// f32 operations per nanosecond of one core: measured with independent multiply-adds in
+/// registers. Products on matrix [`tiles`](crate::tiles) can be faster. Takes a few
 /// milliseconds.
 #[must_use]
 pub fn peak_gflops(isa: Isa) -> f64 {
@@ -26,10 +26,10 @@ pub fn peak_gflops(isa: Isa) -> f64 {
     (0..TIMINGS).map(|_| speed(timed())).fold(0.0, f64::max)
 }
 
-/// `y = y·a + b` in each lane of registers enough to hide how long one takes, so many times; how
-/// many operations that was.
+/// `y = y·a + b` in each lane of enough registers to hide the latency, `n_rounds` times; returns the
+/// number of operations.
 fn multiply_adds(isa: Isa, n_rounds: usize) -> usize {
-    // What the compiler does not know it cannot work out beforehand. The limit of y is 2.
+    // `black_box` prevents constant folding. The limit of y is 2.
     let (a, b) = (black_box(0.5), black_box(1.0));
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = isa.avx512() {

@@ -1,5 +1,5 @@
-//! Between floats, sums of integer products, and bytes. Rounding is half to even, results saturate,
-//! NaN becomes 0; each element depends on nothing but itself.
+//! Conversions between floats, sums of integer products, and bytes. Rounding is half to even, results saturate,
+//! NaN becomes 0; each element depends only on itself.
 
 pub(crate) mod requantize;
 mod scaled;
@@ -9,15 +9,15 @@ pub use scaled::{dequantize, quantize, scale_and_shift};
 
 use crate::vec::Lane;
 
-/// An integer that quantized values are stored in.
-pub trait Code: Whole + Default + Send + Sync {
-    /// The least and the largest.
+/// An integer type of quantized values.
+pub trait QuantizedInt: Whole + Default + Send + Sync {
+    /// The least and the greatest value.
     const RANGE: (f32, f32);
-    /// The code of these low bits.
+    /// The quantized value with these low bits.
     fn of(bits: u32) -> Self;
 }
 
-/// An integer that becomes a float, rounded where it has more than 24 bits.
+/// An integer that converts to a float, rounded if it has more than 24 bits.
 pub trait Whole: Copy {
     /// The float.
     fn float(self) -> f32;
@@ -33,7 +33,7 @@ macro_rules! whole {
 }
 whole!(i8, u8, i16, u16, i32);
 
-impl Code for u8 {
+impl QuantizedInt for u8 {
     const RANGE: (f32, f32) = (0.0, 255.0);
 
     #[inline(always)]
@@ -42,7 +42,7 @@ impl Code for u8 {
     }
 }
 
-impl Code for i8 {
+impl QuantizedInt for i8 {
     const RANGE: (f32, f32) = (-128.0, 127.0);
 
     #[inline(always)]
@@ -51,7 +51,7 @@ impl Code for i8 {
     }
 }
 
-impl Code for u16 {
+impl QuantizedInt for u16 {
     const RANGE: (f32, f32) = (0.0, 65_535.0);
 
     #[inline(always)]
@@ -61,7 +61,7 @@ impl Code for u16 {
     }
 }
 
-impl Code for i16 {
+impl QuantizedInt for i16 {
     const RANGE: (f32, f32) = (-32_768.0, 32_767.0);
 
     #[inline(always)]
@@ -70,20 +70,20 @@ impl Code for i16 {
     }
 }
 
-/// 1.5·2²³: floats next to it are whole, and their last bits count them. Adding it rounds half to even,
-/// without a conversion that looks for NaN and overflow, or a call where an instruction set cannot round.
+/// 1.5·2²³: adjacent floats are integers, and their last bits count them. Adding it rounds half to even,
+/// without a conversion that checks for NaN and overflow, or a call if an instruction set cannot round.
 const WHOLE: f32 = 12_582_912.0;
 
-/// The low byte of the whole number next to a small one.
+/// The low byte of the integer nearest to a small float.
 #[inline(always)]
 pub(crate) fn low_byte(value: f32) -> u8 {
     u8::of((value + WHOLE).to_bits())
 }
 
-/// `saturate(round(value) + zero_point)` for a whole zero point: the range is that of the code, less the
-/// zero point, whose ends are whole, too.
+/// `saturate(round(value) + zero_point)` for an integer zero point: the range of the type, minus the
+/// zero point, has integer limits, too.
 #[inline(always)]
-fn code<T: Code>(value: f32, zero_point: f32) -> T {
+fn quantized<T: QuantizedInt>(value: f32, zero_point: f32) -> T {
     let (least, largest) = (T::RANGE.0 - zero_point, T::RANGE.1 - zero_point);
     let value = if value.is_nan() { -zero_point } else { value };
     let value = if value > least { value } else { least };
@@ -94,29 +94,29 @@ fn code<T: Code>(value: f32, zero_point: f32) -> T {
 /// A function of two quantized values: `y = saturate(round(f(a, b)))`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Binary {
-    /// `a·ratios[0] + (b·ratios[1] + fixed)`, each rounded once: a sum of quantized numbers.
+    /// `a·ratios[0] + (b·ratios[1] + fixed)`, each rounded once: the sum of two quantized values.
     Add {
-        /// The scales by that of the result.
+        /// The scales, divided by that of the result.
         ratios: [f32; 2],
-        /// What the zero points come to.
+        /// The contribution of the zero points.
         fixed: f32,
     },
-    /// `(a − zeros[0])·(b − zeros[1])·factor + zero`: a product of quantized numbers.
+    /// `(a − zeros[0])·(b − zeros[1])·factor + zero`: the product of two quantized values.
     Mul {
         /// The zero points of the operands.
         zeros: [f32; 2],
-        /// The product of their scales by that of the result.
+        /// The product of their scales, divided by that of the result.
         factor: f32,
         /// The zero point of the result.
         zero: f32,
     },
 }
 
-/// A loop for each way to read two operands: `$i` indexes rows; `$a` and `$b` are elements in `$value`.
+/// Expands a loop for each combination of operand forms: `$i` indexes rows; `$a` and `$b` are elements in `$value`.
 macro_rules! for_lanes {
     ($lanes:expr, $y:ident, |$a:ident, $b:ident| $value:expr) => {
         let n = $y.len();
-        // Plain indexes: closures are not always compiled for the instruction set.
+        // Indexing, because closures are not always compiled for the instruction set.
         match $lanes {
             (Lane::Row(rows_a), Lane::Row(rows_b)) => {
                 let (rows_a, rows_b) = (&rows_a[..n], &rows_b[..n]);
@@ -145,7 +145,7 @@ macro_rules! for_lanes {
 }
 
 #[inline(always)]
-fn binary<T: Code>(f: Binary, a: Lane<'_, T>, b: Lane<'_, T>, y: &mut [T]) {
+fn binary<T: QuantizedInt>(f: Binary, a: Lane<'_, T>, b: Lane<'_, T>, y: &mut [T]) {
     match f {
         Binary::Add { ratios, fixed } => {
             for_lanes!((a, b), y, |a, b| sum(ratios, fixed, a, b));
@@ -167,59 +167,59 @@ pub struct Row {
     pub scale: f32,
 }
 
-/// What there is one of a column of a product of bytes.
+/// The parameters of the columns of a product of bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
-    /// The sum of the column, less its zero point times its length.
+    /// The sum of each column, minus its zero point times its length.
     pub less: &'a [i32],
-    /// Its zero point.
+    /// The zero point of each column.
     pub zeros: &'a [i32],
-    /// Its scale.
+    /// The scale of each column.
     pub factors: &'a [f32],
 }
 
-/// What [`Binary::Add`] gives.
+/// [`Binary::Add`].
 #[inline(always)]
-fn sum<T: Code>(ratios: [f32; 2], fixed: f32, a: T, b: T) -> T {
-    code(f32::mul_add(a.float(), ratios[0], f32::mul_add(b.float(), ratios[1], fixed)), 0.0)
+fn sum<T: QuantizedInt>(ratios: [f32; 2], fixed: f32, a: T, b: T) -> T {
+    quantized(f32::mul_add(a.float(), ratios[0], f32::mul_add(b.float(), ratios[1], fixed)), 0.0)
 }
 
-/// What [`Binary::Mul`] gives, from the factor and the zero point of the result.
+/// [`Binary::Mul`], given the factor and the zero point of the result.
 #[inline(always)]
-fn product<T: Code>(zeros: [f32; 2], [factor, zero]: [f32; 2], a: T, b: T) -> T {
-    code((a.float() - zeros[0]) * (b.float() - zeros[1]) * factor + zero, 0.0)
+fn product<T: QuantizedInt>(zeros: [f32; 2], [factor, zero]: [f32; 2], a: T, b: T) -> T {
+    quantized((a.float() - zeros[0]) * (b.float() - zeros[1]) * factor + zero, 0.0)
 }
 
-/// What elements are multiplied with, divided by, or counted from.
+/// Scales or zero points of elements.
 #[derive(Clone, Copy, Debug)]
 pub enum Factors<'a> {
-    /// All with the same.
+    /// One for all.
     One(f32),
-    /// Each with its own.
+    /// One per element.
     Each(&'a [f32]),
 }
 
 #[inline(always)]
-fn requantize<T: Code>(sums: &[i32], factors: Factors<'_>, zero_point: f32, y: &mut [T]) {
+fn requantize<T: QuantizedInt>(sums: &[i32], factors: Factors<'_>, zero_point: f32, y: &mut [T]) {
     let n = y.len();
     let sums = &sums[..n];
     match factors {
         Factors::One(factor) => {
             for i in 0..n {
-                y[i] = code(sums[i] as f32 * factor, zero_point);
+                y[i] = quantized(sums[i] as f32 * factor, zero_point);
             }
         }
         Factors::Each(factors) => {
             let factors = &factors[..n];
             for i in 0..n {
-                y[i] = code(sums[i] as f32 * factors[i], zero_point);
+                y[i] = quantized(sums[i] as f32 * factors[i], zero_point);
             }
         }
     }
 }
 
 per_isa! {
-    /// The least and the largest of `x` and 0; NaN does not count.
+    /// The least and the greatest of `x` and 0; NaN is ignored.
     pub fn range<FMA>(x: &[f32]) -> (f32, f32) {
         const LANES: usize = 64;
         let (mut least, mut largest) = ([0.0_f32; LANES], [0.0_f32; LANES]);
@@ -238,14 +238,14 @@ per_isa! {
     /// `y = saturate(round(x / scale) + zero_point)`.
     pub fn quantize_u8<FMA>(x: &[f32], scale: f32, zero_point: f32, y: &mut [u8]) {
         for (y, &x) in y.iter_mut().zip(x) {
-            *y = code(x / scale, zero_point);
+            *y = quantized(x / scale, zero_point);
         }
     }
 
     /// `y = saturate(round(x / scale) + zero_point)`.
     pub fn quantize_i8<FMA>(x: &[f32], scale: f32, zero_point: f32, y: &mut [i8]) {
         for (y, &x) in y.iter_mut().zip(x) {
-            *y = code(x / scale, zero_point);
+            *y = quantized(x / scale, zero_point);
         }
     }
 
@@ -285,7 +285,7 @@ per_isa! {
         requantize(sums, factors, zero_point, y);
     }
 
-    /// `y = sum · factor + bias`, a factor and a bias a column; rounded twice.
+    /// `y = sum · factor + bias`, a factor and a bias per column; rounded twice.
     pub fn scale_sums<FMA>(sums: &[i32], factors: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
         for ((y, &sum), &factor) in y.iter_mut().zip(sums).zip(factors) {
             *y = sum as f32 * factor;
@@ -296,7 +296,7 @@ per_isa! {
     }
 
     /// `y += (sum − zero·less − row.sum·zeros) · (scale · factor)`, wrapping before and rounded twice
-    /// after it became a float: a row of sums with the zero points of both operands taken out.
+    /// after the conversion to float: a row of sums with both zero points corrected.
     ///
     /// # Panics
     /// If an operand of `columns` is shorter than `y`.
@@ -323,7 +323,7 @@ mod tests {
     use crate::Isa;
 
     #[test]
-    fn codes_round_half_to_even_saturate_and_take_nan_for_zero() {
+    fn quantized_values_round_half_to_even_saturate_and_take_nan_for_zero() {
         let x = [0.5, 1.5, -0.5, -1.5, 1e9, -1e9, f32::NAN, f32::INFINITY, 253.4];
         for isa in Isa::all() {
             let mut y = [7; 9];
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_scaled_a_column_each() {
+    fn sums_are_scaled_per_column() {
         let (sums, factors) = ([3, -3, 1000, -1000], [0.5, 0.5, 1.0, 1.0]);
         for isa in Isa::all() {
             let (mut unsigned, mut signed, mut floats) = ([0; 4], [0; 4], [0.0; 4]);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_points_are_taken_out_of_sums() {
+    fn sums_are_corrected_for_zero_points() {
         let columns = Columns { less: &[5, -7], zeros: &[3, 0], factors: &[0.5, 2.0] };
         for isa in Isa::all() {
             let mut y = [1.0, 2.0];
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_of_two_codes_round_and_saturate() {
+    fn functions_of_two_quantized_values_round_and_saturate() {
         let sum = Binary::Add { ratios: [0.5, 2.0], fixed: 1.0 };
         let product = Binary::Mul { zeros: [1.0, 2.0], factor: 0.5, zero: 3.0 };
         for isa in Isa::all() {

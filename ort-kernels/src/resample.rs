@@ -1,5 +1,5 @@
-//! Rows of which each element is a weighted sum of a few neighbours in another row: how an image is
-//! enlarged or shrunk along its last axis.
+//! Rows whose elements are weighted sums of a few neighbouring elements of another row: how an image is
+//! resized along its last axis.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
@@ -11,41 +11,41 @@ use crate::isa::mul_add;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::x86::{load16, store16};
 
-/// Outputs that are computed together: a register of AVX-512.
+/// Outputs computed together: a register of AVX-512.
 const BLOCK: usize = 16;
-/// Inputs that are at hand: two registers, of which a permutation takes any element.
+/// Inputs loaded at a time: two registers, which a permutation can select from.
 const WINDOW: usize = 2 * BLOCK;
-/// The most terms of a sum, as a cubic function has them.
-const MOST_TERMS: usize = 4;
+/// The maximum number of terms of a sum, as in cubic interpolation.
+const MAX_TERMS: usize = 4;
 
-/// `y[i] = Σ weight·x[index]` over the terms of output `i`, from zero on, fused where the instruction set
-/// does that.
+/// `y[i] = Σ weight·x[index]` over the terms of output `i`, starting from zero, fused if the instruction set
+/// supports it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resample {
     n_inputs: usize,
     terms: Vec<Terms>,
-    /// Where the terms of each block end.
+    /// The end of the terms of each block.
     ends: Vec<usize>,
 }
 
-/// A term of each output of a block, or of those whose inputs are in the window.
+/// A term of each output of a block whose input is in the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Terms {
     /// The first input of the window.
     start: usize,
-    /// Which outputs have the term, a bit each: to the others it adds nothing, not even nothing times
+    /// A bit mask of the outputs that have the term: for the others nothing is added, not even zero times
     /// infinity.
     has: u16,
-    /// Which input of the window, as bits.
+    /// The indices into the window, as bits.
     indices: [f32; BLOCK],
     weights: [f32; BLOCK],
 }
 
 impl Resample {
-    /// For inputs and weights of each output. `None` if there is none, or one has no term or more than four.
+    /// Takes inputs and weights of each output. `None` if there are none, or one has no term or more than four.
     #[must_use]
     pub fn new(outputs: &[&[(usize, f32)]]) -> Option<Self> {
-        let is_fit = |terms: &&[(usize, f32)]| (1..=MOST_TERMS).contains(&terms.len());
+        let is_fit = |terms: &&[(usize, f32)]| (1..=MAX_TERMS).contains(&terms.len());
         let last = outputs.iter().copied().flatten().map(|&(i, _)| i).max()?;
         if !outputs.iter().all(is_fit) {
             return None;
@@ -55,7 +55,7 @@ impl Resample {
             let inputs = || block.iter().copied().flatten().map(|&(input, _)| input);
             let mut next = inputs().min();
             while let Some(start) = next {
-                let terms = (0..MOST_TERMS).filter_map(|t| Terms::new(block, t, start));
+                let terms = (0..MAX_TERMS).filter_map(|t| Terms::new(block, t, start));
                 new.terms.extend(terms);
                 next = inputs().filter(|&input| input >= start + WINDOW).min();
             }
@@ -64,10 +64,10 @@ impl Resample {
         Some(new)
     }
 
-    /// Computes the first outputs, as many as `y` has.
+    /// Computes the first `y.len()` outputs.
     ///
     /// # Panics
-    /// If there are not as many outputs, or `x` has not all the inputs.
+    /// If there are fewer outputs, or `x` lacks some of the inputs.
     pub fn run(&self, isa: Isa, x: &[f32], y: &mut [f32]) {
         assert!(x.len() >= self.n_inputs && y.len() <= self.ends.len() * BLOCK);
         #[cfg(target_arch = "x86_64")]
@@ -138,7 +138,7 @@ per_isa! {
 mod tests {
     use super::*;
 
-    /// The terms of `n` outputs, each of so many neighbours, that are spread over the inputs.
+    /// The terms of `n` outputs, each of `n_terms` neighbours, spread over the inputs.
     fn terms(n: usize, n_inputs: usize, n_terms: usize) -> Vec<Vec<(usize, f32)>> {
         let first = |i: usize| (i * n_inputs / n).min(n_inputs - n_terms);
         let term = |i: usize, t: usize| (first(i) + t, [0.5, -2.0, 0.0, 0.25][(i + t) % 4]);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_counts_where_it_is_and_nowhere_else() {
+    fn a_term_affects_only_its_output() {
         let outputs: [&[_]; 3] = [&[(0, 0.0), (1, 1.0)], &[(1, 2.0)], &[(40, 1.0), (0, 1.0)]];
         let resample = Resample::new(&outputs).unwrap();
         let mut x = [3.0; 41];
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn unsupported_terms_are_rejected() {
         assert!(Resample::new(&[]).is_none());
         assert!(Resample::new(&[&[(0, 1.0)], &[]]).is_none());
         assert!(Resample::new(&[&[(0, 1.0); 5]]).is_none());

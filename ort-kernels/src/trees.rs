@@ -1,44 +1,44 @@
-//! Walks of samples through decision trees, without a branch that could be mispredicted.
+//! Branch-free walks of samples through decision trees.
 //!
 //! ```text
 //! repeat as often as the tree is deep:
 //!     at ← child(at) + (key of column(at) > threshold(at))
 //! ```
 //!
-//! **Keys.** Numbers are compared as integers of their order ([`Key`]), among which NaN has a place
-//! before all numbers or behind them, as the column wants it. So each test of a tree is one comparison.
+//! **Keys.** Numbers are compared as integers in the same order ([`Key`]), among which NaN comes
+//! before or after all numbers, as the column requires. So each test of a tree is one comparison.
 //!
-//! **Nodes.** The two children of a node are neighbours. A leaf leads to itself, so that walks of unequal
-//! length can go on together; one step of [`LANES`] walks has none that waits for another.
+//! **Nodes.** The two children of a node are adjacent. A leaf leads to itself, so that walks of different
+//! length can continue together; in one step of [`LANES`] walks, none waits for another.
 
-/// Walks that go on together.
+/// Walks that continue together.
 pub const LANES: usize = 8;
-/// Steps between two looks whether all walks have ended.
+/// Steps between checks whether all walks have ended.
 const STRIDE: u32 = 4;
 
-/// A number as an integer: `a < b` exactly if `key(a) < key(b)`, but that −0 comes before 0.
+/// A number as an integer: `a < b` if and only if `key(a) < key(b)`, except that −0 precedes 0.
 pub trait Key: Copy + Ord + Default + bytemuck::Pod + Send + Sync + std::fmt::Debug {
-    /// The threshold that no key passes, which only leaves have.
+    /// The threshold that no key passes, used only by leaves.
     const NOTHING: Self;
-    /// NaN as the first of all keys: it passes every threshold but [`Key::NOTHING`].
+    /// NaN as the first key: it passes every threshold but [`Key::NOTHING`].
     const NAN_FIRST: Self;
     /// The threshold that every number passes, but not [`Key::NAN_LAST`].
     const NUMBERS: Self;
-    /// NaN as the last of all keys.
+    /// NaN as the last key.
     const NAN_LAST: Self;
     /// The threshold that every key passes.
     const EVERYTHING: Self;
 
-    /// The key of a number of the type that these keys stand for; `nan` of NaN.
+    /// The key of a number; `nan` for NaN.
     fn of(x: f64, nan: Self) -> Self;
 
-    /// The greatest key of a number that is at most `limit`, which is no NaN.
+    /// The greatest key of a number that is at most `limit`, which must not be NaN.
     fn at_most(limit: f64) -> Self;
 
-    /// The greatest key of a number below `limit`, which is no NaN.
+    /// The greatest key of a number below `limit`, which must not be NaN.
     fn below(limit: f64) -> Self;
 
-    /// The key before this, which is not the least.
+    /// The previous key; undefined for the least.
     #[must_use]
     fn previous(self) -> Self;
 }
@@ -56,7 +56,7 @@ macro_rules! keys {
             fn of(x: f64, nan: Self) -> Self {
                 let x = $narrow(x);
                 let bits = x.to_bits().cast_signed();
-                // The greater a negative number is, the less are its bits but for the sign.
+                // For negative numbers, a greater number has smaller bits without the sign.
                 let key = bits ^ (bits >> (Self::BITS - 1) & Self::MAX);
                 if x.is_nan() { nan } else { key }
             }
@@ -83,29 +83,29 @@ keys! {
 }
 
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "keys of four bytes stand for f32")]
+#[expect(clippy::cast_possible_truncation, reason = "four-byte keys represent f32")]
 const fn narrow(x: f64) -> f32 {
     x as f32
 }
 
-/// The key before that of `x`, which is no NaN; −0 is no other number than 0.
+/// The key before that of `x`, which must not be NaN; −0 and 0 are the same number.
 fn before<K: Key>(x: f64) -> K {
     K::previous(K::of(if x == 0.0 { -0.0 } else { x }, K::NOTHING))
 }
 
-/// A node: where a walk goes from it depends on the key of a column.
+/// A node, which compares the key of a column with a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node<K> {
     /// The greatest key that goes to the first child; greater ones go to the second.
     pub threshold: K,
-    /// Whose key.
+    /// The column that is compared.
     pub column: u32,
-    /// Where the first child is; the second is behind it. Counts modulo 2³².
+    /// The index of the first child; the second follows it. Modulo 2³².
     pub child: u32,
 }
 
 impl<K: Key> Node<K> {
-    /// A leaf, which stands at `at`: walks stay there.
+    /// A leaf at index `at`: walks stay there.
     pub const fn leaf(at: u32) -> Self {
         Self { threshold: K::NOTHING, column: 0, child: at.wrapping_sub(1) }
     }
@@ -125,33 +125,33 @@ impl<K: Key> Node<K> {
     }
 }
 
-/// Where a tree begins, and the fewest and the most steps to a leaf.
+/// The root of a tree, and the minimum and maximum number of steps to a leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
-    /// The place of its first node.
+    /// The index of its first node.
     pub root: u32,
-    /// No walk is shorter than this.
+    /// The minimum length of a walk.
     pub shortest: u32,
-    /// No walk is longer.
+    /// The maximum length of a walk.
     pub longest: u32,
 }
 
-/// The places of the leaves that [`LANES`] samples come to in one tree. `keys[column][sample]`.
+/// The indices of the leaves that [`LANES`] samples reach in one tree. `keys[column][sample]`.
 ///
 /// # Panics
-/// If a node leads out of `nodes` or looks at a column that is not there.
+/// If a node refers outside `nodes` or to a missing column.
 pub fn walk_samples<K: Key>(nodes: &[Node<K>], tree: Tree, keys: &[[K; LANES]]) -> [u32; LANES] {
     let steps = (tree.shortest, tree.longest);
     walk(nodes, [tree.root; LANES], steps, |lane, column| keys[column][lane])
 }
 
-/// The place of the leaf that one sample comes to in each tree. `keys[column]`.
+/// The index of the leaf that one sample reaches in each tree. `keys[column]`.
 ///
 /// # Panics
-/// If a node leads out of `nodes` or looks at a column that is not there, or `leaves` are not as many
-/// as trees.
+/// If a node refers outside `nodes` or to a missing column, or the number of `leaves` differs
+/// from that of trees.
 pub fn walk_trees<K: Key>(nodes: &[Node<K>], trees: &[Tree], keys: &[K], leaves: &mut [u32]) {
-    assert_eq!(trees.len(), leaves.len(), "a leaf a tree");
+    assert_eq!(trees.len(), leaves.len(), "one leaf per tree");
     for (trees, leaves) in trees.chunks(LANES).zip(leaves.chunks_mut(LANES)) {
         let (mut roots, mut steps) = ([trees[0].root; LANES], (u32::MAX, 0));
         for (root, tree) in roots.iter_mut().zip(trees) {
@@ -163,7 +163,7 @@ pub fn walk_trees<K: Key>(nodes: &[Node<K>], trees: &[Tree], keys: &[K], leaves:
     }
 }
 
-/// Walks from `at`, none shorter or longer than `steps`.
+/// Walks starting at `at`; their lengths are within `steps`.
 #[inline(always)]
 fn walk<K: Key>(
     nodes: &[Node<K>],
@@ -190,12 +190,12 @@ fn walk<K: Key>(
 mod tests {
     use super::*;
 
-    /// Numbers in ascending order, as both types have them.
+    /// Numbers in ascending order, exact in both types.
     const NUMBERS: [f64; 9] =
         [f64::NEG_INFINITY, -3e38, -1.5, -1e-30, 0.0, 1e-30, 1.5, 3e38, f64::INFINITY];
 
     fn check<K: Key>(round: impl Fn(f64) -> f64) {
-        // Limits between the numbers of f32 and beyond them are limits as well.
+        // Limits between f32 values and beyond their range are valid as well.
         let limits =
             NUMBERS.iter().copied().chain([-0.0, 1e-300, -1e-300, 1e300, -1e300, 1.5 - 1e-15]);
         for limit in limits {
@@ -217,7 +217,7 @@ mod tests {
         check::<i64>(std::convert::identity);
     }
 
-    /// A chain: at each of its nodes all keys up to its number go to a leaf, the others go on.
+    /// A chain: at each node, keys up to its number go to a leaf, the others continue.
     fn chain(n: u32) -> (Vec<Node<i32>>, Tree) {
         let mut nodes = Vec::new();
         for i in 0..n {

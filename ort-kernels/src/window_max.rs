@@ -1,12 +1,12 @@
-//! The largest elements of windows of a plane, or of a box, of any type: rows that lie over each other first, and then what
-//! lies side by side, so that a window of `k × l` takes `k + l` steps and not `k · l`.
+//! Maxima of windows of a plane, or of a volume, of any type: first over the rows of a window, then
+//! along the row, so that a window of `k × l` takes `k + l` steps and not `k · l`.
 
 use crate::conv_f32::Axis;
 use crate::isa::{Isa, Task};
 
-/// An element that can be larger than another.
+/// An element with a maximum.
 pub trait Ordered: Copy {
-    /// The larger; a NaN if there is one.
+    /// The maximum; NaN if either is.
     fn larger(self, other: Self) -> Self;
 }
 
@@ -37,28 +37,28 @@ pub struct WindowMax {
 }
 
 impl WindowMax {
-    /// The elements of a padded row, and of what is found of one: [`WindowMax::run`] takes scratch for both.
+    /// Elements of a padded row, and of its result: [`WindowMax::run`] takes scratch for both.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         self.row_len() + self.span()
     }
 
-    /// What the windows of a row reach over, and the row itself.
+    /// The range that the windows of a row cover, and the row itself.
     fn row_len(&self) -> usize {
         let axis = &self.axes[2];
         (self.span() + (axis.kernel - 1) * axis.dilation).max(axis.pad[0] + axis.input)
     }
 
-    /// From the first window of a row to behind the start of the last.
+    /// From the start of the first window of a row to that of the last.
     fn span(&self) -> usize {
         let axis = &self.axes[2];
         axis.output.saturating_sub(1) * axis.stride + 1
     }
 
-    /// `y[o] = max x[i]` over the inputs `i` that the window of `o` covers, or `least` where it covers none.
+    /// `y[o] = max x[i]` over the inputs `i` that the window of `o` covers, or `least` if it covers none.
     ///
     /// # Panics
-    /// If `x`, `y` or `scratch` has fewer elements than this asks for.
+    /// If `x`, `y` or `scratch` has fewer elements than needed.
     pub fn run<T: Ordered>(&self, isa: Isa, x: &[T], (least, y): (T, &mut [T]), scratch: &mut [T]) {
         isa.run(Run { windows: *self, x, least, y, scratch });
     }

@@ -1,22 +1,22 @@
-//! Columns of bytes as panels of words: four bytes of each column side by side.
+//! Packing of columns of bytes into panels of words: four bytes of each column together.
 //!
 //! ```text
 //! panel[q·nr + j] = word(column j, bytes 4q to 4q + 3)
 //! ```
-//! A cache line of each column is read at a time: words that lie a column apart share few sets of a cache.
+//! Reads a cache line of each column at a time: words a column apart share few sets of a cache.
 
-/// The bytes of a word.
+/// Bytes per word.
 pub(crate) const WORD: usize = 4;
-/// The most columns of a panel.
+/// The maximum number of columns per panel.
 pub(crate) const MAX_COLUMNS: usize = 32;
-/// The words of a cache line.
+/// Words per cache line.
 const LINE: usize = 16;
 
-/// Writes a panel of `nr` columns. `columns` are at most as many, all of a length, and take `pad` to fill up
-/// their last word; words of columns that are not there are zeros.
+/// Writes a panel of `nr` columns. `columns` are at most as many, all of the same length; `pad` fills
+/// their last word; words of missing columns are zeros.
 ///
 /// # Panics
-/// If there are more than [`MAX_COLUMNS`], or the panel is longer than they are.
+/// If there are more than [`MAX_COLUMNS`], or the panel is longer than the columns.
 #[inline(always)]
 pub(crate) fn interleave<'a>(
     columns: impl Iterator<Item = &'a [u8]> + Clone,

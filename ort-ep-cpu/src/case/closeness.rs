@@ -1,4 +1,4 @@
-//! How near a kernel's result is to that of `eval`.
+//! How close a kernel's result must be to that of `eval`.
 
 // collects are bounded: used by tests only
 
@@ -8,7 +8,7 @@ use ort_tensor::{Bool, Complex, DType, Number, Tensor, with_dtype};
 
 use super::bits;
 
-/// Whether a found number is as near to the expected one as it should be.
+/// Whether an actual number is close enough to the expected one.
 pub(crate) type Tolerance<'a> = dyn Fn(f64, f64) -> bool + 'a;
 
 /// Equal, or both NaN.
@@ -16,7 +16,7 @@ pub(crate) fn exact(found: f64, expected: f64) -> bool {
     found == expected || found.is_nan() && expected.is_nan()
 }
 
-/// At most `n` numbers of f32 apart.
+/// At most `n` f32 values apart.
 pub(crate) fn ulps(n: u32) -> impl Fn(f64, f64) -> bool {
     move |found, expected| {
         let [found, expected] = [found, expected].map(<f32 as Number>::from_f64);
@@ -24,7 +24,7 @@ pub(crate) fn ulps(n: u32) -> impl Fn(f64, f64) -> bool {
     }
 }
 
-/// Within `error` times the larger, or the least normal number of f32.
+/// Within `error` times the larger magnitude, or the least normal f32.
 pub(crate) fn relative(error: f32) -> impl Fn(f64, f64) -> bool {
     move |found, expected| {
         let size = found.abs().max(expected.abs()).max(f32::MIN_POSITIVE.into());
@@ -37,9 +37,9 @@ pub(crate) fn within(error: f32) -> impl Fn(f64, f64) -> bool {
     move |found, expected| exact(found, expected) || (found - expected).abs() <= error.into()
 }
 
-/// Panics where an element is not near.
+/// Panics at the first element that is not close.
 pub(super) fn compare(found: &Tensor, expected: &Tensor, is_close: &Tolerance<'_>, what: &str) {
-    // Numbers of f64 have not all of these.
+    // f64 cannot represent all of these.
     if matches!(expected.dtype(), DType::I64 | DType::U64) {
         assert!(bits(from_ref(found)) == bits(from_ref(expected)), "an integer of {what}");
         return;
@@ -50,7 +50,7 @@ pub(super) fn compare(found: &Tensor, expected: &Tensor, is_close: &Tolerance<'_
     }
 }
 
-/// The elements as floats that hold each of them; of a complex number both parts.
+/// The elements as f64, which represents each exactly; of a complex number both parts.
 fn numbers(tensor: &Tensor) -> Vec<f64> {
     if tensor.dtype() == DType::Bool {
         let number = |flag: &Bool| f64::from(u8::from(flag.get()));

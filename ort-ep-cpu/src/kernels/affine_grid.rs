@@ -1,4 +1,4 @@
-//! AffineGrid in f32 and f64, row by row: what the last axis gives each point is known, and what its row gives all is added,
+//! AffineGrid in f32 and f64, row by row: the terms of the last axis are precomputed, and those of the row are added,
 //! in f64 and in the order of `eval`.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
@@ -17,7 +17,7 @@ struct AffineGridKernel {
     cpu: Cpu,
     op: AffineGrid,
     dtype: DType,
-    /// The shape of the result, whose sizes are constant.
+    /// The shape of the result, if the sizes are constant.
     shape: Shape,
 }
 
@@ -39,7 +39,7 @@ impl Kernel for AffineGridKernel {
         let rank = self.rank();
         let is_theta =
             shapes.first().is_some_and(|theta| **theta == [self.shape[0], rank, rank + 1]);
-        // Elements of f64 are two of f32.
+        // An f64 takes two f32 of scratch.
         let scratch_bytes = self.cpu.scratch_bytes(2 * self.row_len());
         Ok(Prepared::new(is_theta).with_scratch(scratch_bytes))
     }
@@ -61,12 +61,12 @@ impl Kernel for AffineGridKernel {
 }
 
 impl AffineGridKernel {
-    /// The coordinates of a point.
+    /// The number of coordinates of a point.
     fn rank(&self) -> usize {
         self.shape.len() - 2
     }
 
-    /// The numbers of a row of points.
+    /// The number of values in a row of points.
     fn row_len(&self) -> usize {
         self.shape[self.rank()] * self.rank()
     }
@@ -95,7 +95,7 @@ impl AffineGridKernel {
         Ok(())
     }
 
-    /// What the last axis gives each number of a row.
+    /// The terms of the last axis for each value of a row.
     fn along<const RANK: usize>(&self, factors: &[[f64; 4]; RANK], along: &mut [f64]) {
         let n = self.shape[RANK];
         for (i, point) in along.as_chunks_mut::<RANK>().0.iter_mut().enumerate() {
@@ -104,7 +104,7 @@ impl AffineGridKernel {
         }
     }
 
-    /// Row `at` of all rows.
+    /// Computes row `at`, counted over all images.
     fn row<T: Number, const RANK: usize>(
         &self,
         at: usize,
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_those_of_eval() {
+    fn results_equal_eval() {
         let settings: [(&[usize], &[i64]); 5] = [
             (&[1, 2, 3], &[1, 3, 5, 7]),
             (&[3, 2, 3], &[3, 1, 40, 61]),

@@ -1,4 +1,4 @@
-//! BatchNormalization in f32 and f64 with given mean and variance: a factor and a summand a plane.
+//! BatchNormalization in f32 and f64 with given mean and variance: a scale and a shift per plane.
 
 // collects are bounded: one
 
@@ -16,7 +16,7 @@ use crate::pieces::{Rows, first_and_output};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
-/// What an element costs, in multiply-adds.
+/// The cost of an element, in multiply-adds.
 const COST: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ struct BatchNormKernel {
     epsilon: f64,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     channels: usize,
     /// Elements of a plane.
@@ -35,12 +35,12 @@ struct State {
 
 fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     let node = graph.get_node(id)?;
-    let is_ours = op(graph, id).is_some_and(|op| is_ours(op, graph, node));
-    is_ours.then(|| Claim { in_place: [(0, 0)].into_iter().collect(), ..Claim::one(id, node) })
+    let is_supported = op(graph, id).is_some_and(|op| is_supported(op, graph, node));
+    is_supported.then(|| Claim { in_place: [(0, 0)].into_iter().collect(), ..Claim::one(id, node) })
 }
 
-/// Whether one mean a channel is given, nothing but `y` asked for, and everything f32 or everything f64.
-pub(super) fn is_ours(op: &BatchNormalization, graph: &Graph, node: &Node) -> bool {
+/// Whether there is one mean per channel, only output `y`, and everything is f32 or everything f64.
+pub(super) fn is_supported(op: &BatchNormalization, graph: &Graph, node: &Node) -> bool {
     let mut inputs = node.inputs.iter().flatten().map(|&id| graph.fact(id));
     let has_channels = inputs.clone().next().and_then(|x| x.rank()).is_some_and(|rank| rank > 1);
     let has_moments = node.outputs.iter().skip(1).any(Option::is_some);
@@ -55,7 +55,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let [id] = compiler.claim.nodes[..] else { return Ok(None) };
     let node = compiler.graph.node(id);
     let op = compiler.op::<BatchNormalization>();
-    let op = op.filter(|op| is_ours(op, compiler.graph, node));
+    let op = op.filter(|op| is_supported(op, compiler.graph, node));
     let (Some(op), Some(dtype)) = (op, compiler.dtype_of(0..1)) else { return Ok(None) };
     let (isa, epsilon) = (compiler.cpu.isa, f64::from(op.epsilon));
     Ok(Some(Box::new(BatchNormKernel { isa, dtype, epsilon })))
@@ -65,14 +65,14 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 pub(super) struct Parameters<'a, T>([&'a [T]; 4]);
 
 impl<'a, T: Number> Parameters<'a, T> {
-    /// Those that are inputs from `first` on.
+    /// Inputs `first` to `first + 3`.
     pub(super) fn at(inputs: Inputs<'a>, first: usize) -> Result<Self, KernelError> {
         let slice =
             |i| -> Result<&'a [T], KernelError> { Ok(inputs.tensor(first + i)?.as_slice()?) };
         Ok(Self([slice(0)?, slice(1)?, slice(2)?, slice(3)?]))
     }
 
-    /// The factor and the summand of a channel.
+    /// The scale and the shift of a channel.
     pub(super) fn of(&self, channel: usize, epsilon: f64) -> [T; 2] {
         let [scale, b, mean, variance] = self.0.map(|values| values[channel].to_f64());
         let factor = scale / (variance + epsilon).sqrt();
@@ -134,8 +134,8 @@ mod tests {
 
     use crate::case::{Case, floats, within};
 
-    /// Operands are at most 4 and deviations at least 1, so that no term exceeds 16; each of five
-    /// operations rounds at most 36.
+    /// Operands are at most 4 and deviations at least 1, so no term exceeds 16; each of five
+    /// operations rounds a value of at most 36.
     const BOUND: f32 = 5.0 * 36.0 * f32::EPSILON;
 
     #[test]

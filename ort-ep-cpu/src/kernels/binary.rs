@@ -1,9 +1,9 @@
 //! Add, Sub, Mul and Div in f32: `y = a ∘ b`, broadcast.
 //!
-//! Dimensions that the operands walk alike are one, so the innermost is a long run in most models:
-//! the whole tensor (same shape, scalar), a plane (a value a channel) or a row (a bias). Short rows
-//! are repeated in a run of many: a bias of few elements, or of one block of channels for all of
-//! its pixels.
+//! Adjacent dimensions that broadcast alike are merged, so the innermost is a long run in most models:
+//! the whole tensor (same shape, scalar), a plane (a value per channel) or a row (a bias). Short rows
+//! are repeated to fill a longer run: a bias of few elements, or one block of channels for all
+//! pixels.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_kernels::Isa;
@@ -63,7 +63,7 @@ mod tests {
     use crate::case::{Case, exact, floats};
 
     #[test]
-    fn every_way_to_broadcast_gives_what_the_formula_says() {
+    fn every_broadcast_equals_the_formula() {
         let shapes: [[&[usize]; 2]; 14] = [
             [&[], &[]],
             [&[3, 20], &[3, 20]],
@@ -88,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn values_of_short_rows_stretch() {
+    fn values_of_short_rows_are_broadcast() {
         let shapes: [[&[usize]; 2]; 6] = [
             [&[40, 7], &[40, 1]],
             [&[3, 40, 5], &[40, 1]],
             [&[3, 1, 40, 5], &[3, 2, 1, 1]],
             [&[400, 1], &[1, 8]],
             [&[2, 1, 50, 3], &[2, 5, 50, 1]],
-            // Shared by threads.
+            // Large enough for several threads.
             [&[5000, 1], &[31]],
         ];
         for [a, b] in shapes {
@@ -111,7 +111,7 @@ mod tests {
             [&[2, 3, 1, 1, 8], &[2, 3, 40, 21, 8]],
             [&[3, 1, 5], &[1, 70, 5]],
             [&[40, 256], &[256]],
-            // Shared by threads.
+            // Large enough for several threads.
             [&[1, 2, 130, 64, 16], &[1, 2, 1, 1, 16]],
         ];
         for [a, b] in shapes {

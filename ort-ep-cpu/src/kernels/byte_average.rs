@@ -1,4 +1,4 @@
-//! QLinearAveragePool, of either layout: values are summed in f32, tap by tap, as `eval` sums them.
+//! QLinearAveragePool, NCHW or channels-last: values are summed in f32, tap by tap, like `eval` does.
 //! Lanes are the channels of a pixel, or the outputs of a line.
 
 // collects are bounded: by the rank
@@ -6,7 +6,7 @@
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Fact, OpError};
 use ort_kernels::conv_f32::Axis;
-use ort_kernels::quantize::{Code, Factors, quantize};
+use ort_kernels::quantize::{Factors, QuantizedInt, quantize};
 use ort_kernels::{Isa, Task};
 use ort_ops::channels_last::ChannelsLast;
 use ort_ops::ops::microsoft::qlinear_pool::QLinearAveragePool;
@@ -26,7 +26,7 @@ struct ByteAverage {
     are_channels_last: bool,
 }
 
-/// The sizes of one signature of shapes.
+/// The sizes for one shape signature.
 struct Geometry {
     /// The shape of the result.
     shape: Shape,
@@ -34,7 +34,7 @@ struct Geometry {
     axes: [Axis; 3],
 }
 
-/// What a run computes with.
+/// The operands of a run.
 struct Means<'a, T> {
     kernel: &'a ByteAverage,
     geometry: &'a Geometry,
@@ -62,7 +62,7 @@ impl Geometry {
         self.axes.iter().map(|axis| axis.input).product()
     }
 
-    /// Lanes that are computed together, and so many that a result consists of.
+    /// The number of lanes computed together.
     fn lanes(&self, are_channels_last: bool) -> usize {
         if are_channels_last { self.channels } else { self.axes[2].output }
     }
@@ -76,7 +76,7 @@ struct Tap<'a, T> {
     sums: &'a mut [f32],
 }
 
-impl<T: Code> Task for Tap<'_, T> {
+impl<T: QuantizedInt> Task for Tap<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -90,12 +90,12 @@ impl<T: Code> Task for Tap<'_, T> {
     }
 }
 
-/// How many taps of an output read an input.
+/// The number of taps of an output that read an input.
 fn n_read(axis: &Axis, output: usize) -> usize {
     (0..axis.kernel).filter(|&tap| axis.at(output, tap).is_some()).count()
 }
 
-impl<T: Code> Means<'_, T> {
+impl<T: QuantizedInt> Means<'_, T> {
     fn isa(&self) -> Isa {
         self.kernel.cpu.isa
     }
@@ -104,14 +104,14 @@ impl<T: Code> Means<'_, T> {
         self.isa().run(Tap { x, stride, scheme: self.from, sums });
     }
 
-    /// By what a sum of so many values is divided.
+    /// The divisor of a sum of `n_read` values.
     fn divisor(&self, n_read: usize) -> f32 {
         let n_taps = self.geometry.axes.iter().map(|axis| axis.kernel).product();
         let n = if self.kernel.op.counts_padding { n_taps } else { n_read };
         n.max(1) as f32
     }
 
-    /// The means of the channels of a pixel of all images.
+    /// The means of the channels of a pixel, for all images.
     fn pixel(&self, pixel: usize, sums: &mut [f32]) {
         let (channels, [a, b, c]) = (self.geometry.channels, &self.geometry.axes);
         let n_outputs = a.output * b.output * c.output;
@@ -135,7 +135,7 @@ impl<T: Code> Means<'_, T> {
         sums.iter_mut().for_each(|sum| *sum = *sum / n / self.to.scale + self.to.zero);
     }
 
-    /// The means of a line of all planes.
+    /// The means of a line, for all planes.
     fn line(&self, line: usize, sums: &mut [f32]) {
         let [a, b, c] = &self.geometry.axes;
         let (plane, at) = (line / (a.output * b.output), line % (a.output * b.output));
@@ -214,15 +214,17 @@ impl Kernel for ByteAverage {
         let (from, to) = (Scheme::read(inputs, 1)?, Scheme::read(inputs, 3)?);
         let x = inputs.tensor(0)?;
         let y = io.outputs[0].tensor(x.dtype(), &geometry.shape)?;
-        let crew = (io.threads, &mut *io.scratch);
+        let (threads, scratch) = (io.threads, &mut *io.scratch);
         match x.dtype() {
             DType::I8 => {
                 let x = x.as_slice::<i8>()?;
-                Means { kernel: self, geometry, x, from, to }.compute(y.into_slice()?, crew);
+                Means { kernel: self, geometry, x, from, to }
+                    .compute(y.into_slice()?, (threads, scratch));
             }
             _ => {
                 let x = x.as_slice::<u8>()?;
-                Means { kernel: self, geometry, x, from, to }.compute(y.into_slice()?, crew);
+                Means { kernel: self, geometry, x, from, to }
+                    .compute(y.into_slice()?, (threads, scratch));
             }
         }
         Ok(())
@@ -241,7 +243,7 @@ mod tests {
     use crate::case::{Case, bytes, exact};
 
     #[test]
-    fn results_are_those_of_eval() {
+    fn results_equal_eval() {
         let ints = |values: &[i64]| Attr::Ints(values.to_vec());
         for (shape, kernel, strides, pads) in [
             (&[2, 70, 17, 19][..], &[3, 3][..], &[1, 1][..], &[1, 1, 1, 1][..]),

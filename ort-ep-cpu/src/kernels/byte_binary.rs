@@ -101,7 +101,7 @@ mod tests {
     ];
 
     #[test]
-    fn results_are_those_of_eval() {
+    fn results_equal_eval() {
         for name in ["QLinearAdd", "QLinearMul"] {
             for [shape, other] in SHAPES {
                 let scale = |x: f32| Tensor::scalar(x);

@@ -20,7 +20,7 @@ use crate::scheme::{Scheme, is_scale, scale_at};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// Which input is what; the left operand is input 0.
+/// The indices of the inputs; the left operand is input 0.
 #[derive(Clone, Copy, Debug, Default)]
 struct Roles {
     a_scale: Option<usize>,
@@ -36,11 +36,11 @@ struct Roles {
     bias: Option<usize>,
     y_scale: Option<usize>,
     y_zero: Option<usize>,
-    /// A factor of all.
+    /// A constant factor.
     alpha: f32,
 }
 
-/// One product, its right operand packed.
+/// One product, with a packed right operand.
 #[derive(Debug)]
 struct ByteMatMul {
     cpu: Cpu,
@@ -49,13 +49,13 @@ struct ByteMatMul {
     dtype: DType,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     m: usize,
     shape: Shape,
 }
 
-/// The roles of the inputs of the claim's node, if it is one of these operators.
+/// The roles of the inputs, if the claim's node is one of these operators.
 fn roles(compiler: &Compiler<'_>) -> Option<Roles> {
     let one = Roles { alpha: 1.0, ..Roles::default() };
     if compiler.op::<MatMulInteger>().is_some() {
@@ -98,7 +98,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         let fits = |fact: &Fact| matches!(n_elements(fact), Some(n) if n == right.n);
         fact(input).is_none_or(fits)
     };
-    // Results that are quantized values do not tell what type their scales are of.
+    // Quantized results do not determine the type of their scales.
     let is_float = |dtype| dtype == DType::F32 || roles.y_scale.is_some() && is_scale(dtype);
     let is_float = |input| fact(input).is_none_or(|fact| fact.dtype().is_some_and(is_float));
     let are_single =
@@ -123,7 +123,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(Some(Box::new(ByteMatMul { cpu: compiler.cpu, roles, right, dtype })))
 }
 
-/// How many elements there are, if that is known.
+/// The number of elements, if it is known.
 fn n_elements(fact: &Fact) -> Option<usize> {
     fact.dims()?.iter().try_fold(1_usize, |n, dim| n.checked_mul(Dim::known(dim)?))
 }
@@ -133,7 +133,7 @@ impl ByteMatMul {
         ByteProduct { cpu: self.cpu, m, right: self.right.view() }
     }
 
-    /// The scale that a float left operand is quantized with, and the left operand.
+    /// The left operand, and the scale it is quantized with if it is float.
     fn left<'a>(
         &self,
         a: TensorView<'a>,
@@ -167,7 +167,7 @@ impl ByteMatMul {
         Ok((1.0, Left { bytes: left, zero: i32::from(zero ^ flip) }))
     }
 
-    /// What sums are multiplied with, a factor a column.
+    /// The factors of sums, one per column.
     fn factors(
         &self,
         inputs: Inputs<'_>,
@@ -192,7 +192,7 @@ impl ByteMatMul {
     }
 }
 
-/// `to[i, p] = from[p, i]`, flipped, `from` of `k` rows: in squares, each of whose rows is a cache line.
+/// `to[i, p] = from[p, i]`, flipped, for `k` rows of `from`: in squares whose rows are a cache line.
 fn transpose(from: &[u8], k: usize, flip: u8, to: &mut [u8]) {
     const SIDE: usize = 64;
     let m = from.len() / k.max(1);
@@ -246,12 +246,13 @@ impl Kernel for ByteMatMul {
             DType::U8 | DType::I8 => {
                 let zero = self.roles.y_zero.map_or(Ok(0), |index| zero_point(inputs, index));
                 let (factors, zero_point) = (Scales::ByColumn(factors), zero?);
-                let codes = Requantize { factors, zero_point, is_signed: self.dtype == DType::I8 };
-                product.run_codes(
+                let requantize =
+                    Requantize { factors, zero_point, is_signed: self.dtype == DType::I8 };
+                product.run_quantized(
                     (left, sum_bias),
                     y.into_bytes().unwrap_or_default(),
                     rest,
-                    &codes,
+                    &requantize,
                 );
             }
             _ => product.run((left, sum_bias), y.into_slice()?, rest, |columns, sums, y| {
@@ -294,7 +295,7 @@ mod tests {
         [[1, 1, 1], [3, 5, 7], [1, 300, 65], [50, 33, 31], [130, 64, 96], [3, 0, 4]];
 
     #[test]
-    fn integers_are_those_of_eval() {
+    fn integers_equal_eval() {
         for [m, k, n] in SIZES {
             let case = |a: Tensor, b: Tensor| Case::new("MatMulInteger", 10).input(a).constant(b);
             let (a, b) = ([m, k], [k, n]);
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_those_of_eval() {
+    fn floats_equal_eval() {
         for [m, k, n] in SIZES {
             let case = |name| Case::new(name, 1).domain("com.microsoft");
             case("MatMulIntegerToFloat")
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn quantized_results_are_those_of_eval() {
+    fn quantized_results_equal_eval() {
         for [m, k, n] in SIZES {
             let linear = |name, version, domain| {
                 Case::new(name, version)

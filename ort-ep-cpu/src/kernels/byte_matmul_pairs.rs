@@ -1,5 +1,5 @@
-//! MatMulInteger and QLinearMatMul whose right operand is no packed constant: batches of any rank, of which
-//! each matrix is packed as the model runs.
+//! MatMulInteger and QLinearMatMul whose right operand is not a packed constant: batches of any rank, whose
+//! matrices are packed in each run.
 
 // collects are bounded: by the rank
 
@@ -25,19 +25,19 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 #[derive(Debug)]
 struct ByteMatMulPairs {
     cpu: Cpu,
-    /// Whether sums become quantized values: the scales are inputs 1, 4 and 6, each before its zero point, and the right
-    /// operand is input 3. Else there are but zero points, inputs 2 and 3, and the right operand is input 1.
+    /// Whether sums are requantized: the scales are inputs 1, 4 and 6, each before its zero point, and the right
+    /// operand is input 3. Otherwise the zero points are inputs 2 and 3, and the right operand is input 1.
     is_requantized: bool,
     dtype: DType,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     shape: Shape,
     m: usize,
     n: usize,
     k: usize,
-    /// The dimensions of the batch, and the step of each operand along them, in elements.
+    /// The dimensions of the batch, and the stride of each operand along them, in elements.
     batch: Shape,
     steps: [Shape; 2],
 }
@@ -70,7 +70,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 impl State {
     fn new(a: &[usize], b: &[usize]) -> Result<Self, KernelError> {
         let shape = matmul_shape(a, b).map_err(KernelError::Op)?;
-        // Vectors are a row and a column.
+        // Vectors become a row and a column.
         let (a, b) =
             (if a.len() == 1 { &[1, a[0]] } else { a }, if b.len() == 1 { &[b[0], 1] } else { b });
         let ([a_batch @ .., m, k], [b_batch @ .., _, n]) = (a, b) else {
@@ -83,7 +83,7 @@ impl State {
         Ok(Self { m: *m, n: *n, k: *k, batch, steps, shape })
     }
 
-    /// Where the operands of item `i` of the batch begin.
+    /// The offsets of the operands of batch item `i`.
     fn starts(&self, mut i: usize) -> [usize; 2] {
         let mut starts = [0; 2];
         for (axis, &dim) in self.batch.iter().enumerate().rev() {
@@ -105,7 +105,7 @@ impl State {
         }
     }
 
-    /// The bytes of scratch for a packed matrix, and for two numbers a column.
+    /// Bytes of scratch for a packed matrix, and for two values per column.
     fn packed_bytes(&self, cpu: Cpu) -> [usize; 2] {
         let panels = packed_b_len(cpu.isa, self.k, self.n).next_multiple_of(64);
         [panels, (2 * self.n * size_of::<i32>()).next_multiple_of(64)]
@@ -113,7 +113,7 @@ impl State {
 }
 
 impl ByteMatMulPairs {
-    /// The zero points, of bytes that are flipped, and how the quantized values of results are made.
+    /// The zero points, those of flipped bytes, and the scale and zero point that requantize results.
     fn numbers(&self, inputs: Inputs<'_>) -> Result<([u8; 2], Option<(f32, i16)>), KernelError> {
         let zero = |index: usize| -> Result<u8, KernelError> {
             let bytes = inputs.optional_tensor(index)?.and_then(|x| x.as_bytes());
@@ -151,7 +151,7 @@ impl Kernel for ByteMatMulPairs {
         let a_flip = if a.dtype() == DType::I8 { FLIP } else { 0 };
         let b_flip = flip_to_signed(b.dtype()).unwrap_or_default();
         let (a, b) = (a.as_bytes().unwrap_or_default(), b.as_bytes().unwrap_or_default());
-        let ([a_zero, b_zero], codes) = self.numbers(inputs)?;
+        let ([a_zero, b_zero], scaling) = self.numbers(inputs)?;
         let [panels_len, numbers_len] = state.packed_bytes(self.cpu);
         let (panels, scratch) = io.scratch.split_at_mut(panels_len);
         let (numbers, scratch) = scratch.split_at_mut(numbers_len);
@@ -159,7 +159,7 @@ impl Kernel for ByteMatMulPairs {
         let (sums, zeros) = numbers.split_at_mut(n);
         zeros.fill(i32::from((b_zero ^ b_flip).cast_signed()));
         let (factors, scratch) = split_floats(scratch, n);
-        factors.fill(codes.map_or(0.0, |(factor, _)| factor));
+        factors.fill(scaling.map_or(0.0, |(factor, _)| factor));
         let y = io.outputs[0].tensor(self.dtype, &state.shape)?;
         let y = y.into_bytes().unwrap_or_default();
         if y.is_empty() {
@@ -184,11 +184,11 @@ impl Kernel for ByteMatMulPairs {
             };
             let left = Left { bytes, zero: i32::from(a_zero ^ a_flip) };
             let rest = (io.threads, scratch);
-            match codes {
+            match scaling {
                 Some((_, zero_point)) => {
                     let (factors, is_signed) = (Scales::ByColumn(factors), self.dtype == DType::I8);
-                    let codes = Requantize { factors, zero_point, is_signed };
-                    product.run_codes((left, None), y, rest, &codes);
+                    let requantize = Requantize { factors, zero_point, is_signed };
+                    product.run_quantized((left, None), y, rest, &requantize);
                 }
                 None => {
                     let y: &mut [i32] = bytemuck::cast_slice_mut(y);
@@ -223,7 +223,7 @@ mod tests {
     ];
 
     #[test]
-    fn products_of_two_activations_are_those_of_eval() {
+    fn products_of_two_activations_equal_eval() {
         for [a, b] in SHAPES {
             let operand = |shape: &[usize], is_signed| match is_signed {
                 true => (bytes(shape, u8::cast_signed), Tensor::scalar(-9_i8)),

@@ -1,4 +1,4 @@
-//! QLinearGlobalAveragePool, of either layout: sums of quantized values are exact, and scaled once.
+//! QLinearGlobalAveragePool, NCHW or channels-last: sums of quantized values are exact, and scaled once.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Fact, OpError};
@@ -14,7 +14,7 @@ use crate::scheme::Scheme;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// Channels that are summed together where they are last, in so many registers.
+/// Channels summed together in registers, where they are the last dimension.
 const CHANNELS: usize = 64;
 /// Pixels whose quantized values are summed in 16 bits.
 const PIXELS: usize = 256;
@@ -25,12 +25,12 @@ struct ByteMean {
     are_channels_last: bool,
 }
 
-/// The sizes of one signature of shapes.
+/// The sizes for one shape signature.
 struct State {
     /// The shape of the result.
     shape: Shape,
     channels: usize,
-    /// Pixels of an image.
+    /// Pixels per image.
     n_pixels: usize,
 }
 
@@ -48,20 +48,20 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(is_taken.then(|| Box::new(kernel) as Box<dyn Kernel>))
 }
 
-/// The sums of quantized values of some results.
+/// Sums the quantized values of some results.
 struct Sums<'a, T> {
     /// `[pixels, stride]` from the first channel on, or `[channels, pixels]`.
     x: &'a [T],
     n_pixels: usize,
-    /// From one pixel to the next, where channels are last.
+    /// The distance between pixels, where channels are the last dimension.
     stride: Option<usize>,
     sums: &'a mut [i64],
 }
 
-/// A code, and a number of 16 bits that has room for 256 of them.
+/// A quantized value, and a 16-bit type that can hold the sum of 256 of them.
 trait Summand: Number {
     type Wide: Copy + Default;
-    fn add(sum: Self::Wide, code: Self) -> Self::Wide;
+    fn add(sum: Self::Wide, value: Self) -> Self::Wide;
     fn total(sum: Self::Wide) -> i64;
 }
 
@@ -71,8 +71,8 @@ macro_rules! summand {
             type Wide = $wide;
 
             #[inline(always)]
-            fn add(sum: $wide, code: Self) -> $wide {
-                sum.wrapping_add(<$wide>::from(code))
+            fn add(sum: $wide, value: Self) -> $wide {
+                sum.wrapping_add(<$wide>::from(value))
             }
 
             #[inline(always)]
@@ -132,7 +132,7 @@ impl State {
         let (channels, n_pixels) = (self.channels, self.n_pixels);
         let factor = from.scale / (to.scale * n_pixels.max(1) as f32);
         let rows = Rows { len: CHANNELS, cost: CHANNELS * n_pixels };
-        // Results of an image, a few channels at a time.
+        // The results of an image, a few channels at a time.
         let each = |start: usize, y: &mut [T]| {
             let mut sums = [0; CHANNELS];
             for (i, y) in y.chunks_mut(CHANNELS).enumerate() {
@@ -147,7 +147,7 @@ impl State {
                         true => (image * n_pixels * channels + channel, Some(channels)),
                         false => ((image * channels + channel) * n_pixels, None),
                     };
-                    // Of images without pixels, there is nothing to sum.
+                    // Images without pixels have nothing to sum.
                     let x = x.get(first..).unwrap_or_default();
                     let sums = &mut sums[..n];
                     kernel.cpu.isa.run(Sums { x, n_pixels, stride, sums });
@@ -209,7 +209,7 @@ mod tests {
     use crate::case::{Case, bytes, exact};
 
     #[test]
-    fn results_are_those_of_eval() {
+    fn results_equal_eval() {
         for shape in [&[2, 70, 7, 9][..], &[1, 3, 200, 301], &[3, 130, 5], &[2, 5], &[2, 3, 0, 4]] {
             for channels_last in [0, 1] {
                 let case = |x: Tensor, zeros: [Tensor; 2]| {

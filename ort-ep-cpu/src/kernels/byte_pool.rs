@@ -1,4 +1,4 @@
-//! NhwcMaxPool of bytes: the largest of each channel over the taps of a window, pixel by pixel.
+//! NhwcMaxPool of bytes: the maximum of each channel over the taps of a window, pixel by pixel.
 
 // collects are bounded: by the rank
 
@@ -21,7 +21,7 @@ struct BytePool {
     window: WindowAttrs,
 }
 
-/// The sizes of one signature of shapes.
+/// The sizes for one shape signature.
 #[derive(Debug)]
 struct Geometry {
     /// The shape of the result.
@@ -49,7 +49,7 @@ impl Geometry {
         self.axes.iter().map(|axis| axis.output).product()
     }
 
-    /// Computes `y`: `[images, outputs, channels]`, of which `least` is the least element.
+    /// Computes `y`: `[images, outputs, channels]`; `least` is the minimum of the type.
     fn compute<T: Copy + Ord + Send + Sync>(
         &self,
         x: &[T],
@@ -67,7 +67,7 @@ impl Geometry {
         });
     }
 
-    /// One pixel of all images.
+    /// Computes one pixel of all images.
     fn pixel<T: Copy + Ord>(&self, x: &[T], pixel: usize, (least, y): (T, &mut [T])) {
         let [a, b, c] = &self.axes;
         let (image, at) = (pixel / self.n_outputs(), pixel % self.n_outputs());
@@ -129,7 +129,7 @@ mod tests {
     use crate::case::{Case, bytes, exact};
 
     #[test]
-    fn results_are_those_of_eval() {
+    fn results_equal_eval() {
         let ints = |values: &[i64]| Attr::Ints(values.to_vec());
         let case = || Case::new("NhwcMaxPool", 1).domain("com.microsoft");
         let plane = || case().attr("kernel_shape", ints(&[3, 2])).attr("pads", ints(&[1, 1, 0, 0]));
@@ -138,7 +138,7 @@ mod tests {
             strided().input(bytes(shape, |bits| bits)).check(exact);
             strided().input(bytes(shape, u8::cast_signed)).check(exact);
         }
-        // Windows of padding alone have the least value.
+        // Windows of padding alone give the minimum of the type.
         let line = case().attr("kernel_shape", ints(&[2])).attr("pads", ints(&[1, 3]));
         line.attr("strides", ints(&[2])).input(bytes(&[2, 3, 4], u8::cast_signed)).check(exact);
     }

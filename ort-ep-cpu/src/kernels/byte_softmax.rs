@@ -1,5 +1,5 @@
-//! QLinearSoftmax. The exponential of a code less the largest of its lane depends on their distance alone,
-//! exactly: products of a code and a scale have 32 bits, and f64 has room for them and their differences.
+//! QLinearSoftmax. The exponential of a quantized value depends only on its distance from the maximum of its lane,
+//! exactly: products of a quantized value and a scale have 32 bits, and f64 represents them and their differences.
 //!
 //! ```text
 //! e[d] = exp(−d·scale)      y = saturate(round(e[max − x] / Σ e · steps) + zero)
@@ -19,7 +19,7 @@ use crate::scheme::Scheme;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// What an element costs, in multiply-adds: it is added to a sum, and divided.
+/// The cost of an element, in multiply-adds: it is added to a sum, and divided.
 const COST: usize = 256;
 
 #[derive(Debug)]
@@ -41,10 +41,10 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(is_taken.then(|| Box::new(ByteSoftmax { isa, op }) as Box<dyn Kernel>))
 }
 
-/// What quantized values become.
+/// The parameters of a run.
 struct Softmax {
     scale: f64,
-    /// Of the distance of quantized values, where that is all they depend on.
+    /// The exponentials by distance, where they depend on nothing else.
     exponentials: Option<[f64; 256]>,
     n_steps: f64,
     zero: f64,
@@ -174,7 +174,7 @@ mod tests {
     use crate::case::{Case, bytes, exact};
 
     #[test]
-    fn results_are_those_of_eval() {
+    fn results_equal_eval() {
         for (shape, axis) in
             [(&[7][..], 0), (&[12, 40, 130], -1), (&[2, 300, 7], 1), (&[3, 0], 1), (&[4, 1], 1)]
         {

@@ -1,12 +1,12 @@
-//! A function of one code is a table of 256: QLinearSigmoid and QLinearLeakyRelu, and any functions of one
-//! operand between DequantizeLinear and QuantizeLinear.
+//! A function of one quantized value is a table of 256 entries: QLinearSigmoid and QLinearLeakyRelu, and functions
+//! of one operand between DequantizeLinear and QuantizeLinear.
 //!
 //! ```text
-//! y = Q(f(g(DQ(x))))      table[code] = that of the code      y[i] = table[x[i]]
+//! y = Q(f(g(DQ(x))))      table[q] = y for x = q      y[i] = table[x[i]]
 //! ```
-//! The table holds what the operators' own `eval` gives for every code, so results are theirs.
+//! The table holds the results of the operators' own `eval`, so the results equal theirs.
 
-// collects are bounded: by the quantized values of a byte, and the nodes of the claim
+// collects are bounded: by the 256 values of a byte, and the nodes of the claim
 
 use ort_ep::{Claim, CompileError, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Dim, Graph, Node, NodeId, ValueId};
@@ -26,22 +26,22 @@ use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
-/// Functions between two quantized values: more are left to others.
-const MOST_FUNCTIONS: usize = 16;
+/// The maximum number of functions between the two quantized values: longer chains are not claimed.
+const MAX_FUNCTIONS: usize = 16;
 
 #[derive(Debug)]
 struct ByteTable {
-    codes: [u8; 256],
+    table: [u8; 256],
     /// The type of the results.
     dtype: DType,
 }
 
-/// The nodes that a table stands for.
+/// The nodes that a table replaces.
 struct Functions {
     /// In order; the first reads the quantized values.
     nodes: SmallVec<[NodeId; 4]>,
-    codes: ValueId,
-    /// Whether the first has no other reader.
+    quantized: ValueId,
+    /// Whether the first node has no reader outside the chain.
     owns_first: bool,
 }
 
@@ -50,7 +50,7 @@ fn claim(graph: &Graph, root: NodeId) -> Option<Claim> {
     let functions = Functions::to(graph, root)?;
     let n_others = usize::from(!functions.owns_first);
     let nodes = functions.nodes[n_others..].iter().copied().collect();
-    let inputs = smallvec![Some(functions.codes)];
+    let inputs = smallvec![Some(functions.quantized)];
     let outputs = graph.node(root).outputs.clone();
     Some(Claim { nodes, inputs, outputs, in_place: SmallVec::new() })
 }
@@ -59,31 +59,31 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (graph, claim) = (compiler.graph, compiler.claim);
     let functions = match (compiler.op::<QLinearUnary>(), claim.root(), &claim.inputs[..]) {
         (Some(_), Some(root), _) => Functions::alone(graph, root),
-        // As it was claimed: one node alone reads its scale, too.
-        (None, Some(root), [Some(codes)]) if op::<QuantizeLinear>(graph, root).is_some() => {
-            Functions::to(graph, root).filter(|functions| functions.codes == *codes)
+        // As claimed: a node that is claimed alone also reads its scale.
+        (None, Some(root), [Some(quantized)]) if op::<QuantizeLinear>(graph, root).is_some() => {
+            Functions::to(graph, root).filter(|functions| functions.quantized == *quantized)
         }
         _ => None,
     };
     let Some(functions) = functions else { return Ok(None) };
     let table = functions.table(graph)?;
     let dtype = table.dtype();
-    let codes = table.view().as_bytes().and_then(|bytes| bytes.try_into().ok());
-    Ok(codes.map(|codes| Box::new(ByteTable { codes, dtype }) as Box<dyn Kernel>))
+    let table = table.view().as_bytes().and_then(|bytes| bytes.try_into().ok());
+    Ok(table.map(|table| Box::new(ByteTable { table, dtype }) as Box<dyn Kernel>))
 }
 
 impl Functions {
-    /// A node that reads quantized values and makes quantized values, if all it reads besides is constant.
+    /// A node from quantized to quantized values, if its other operands are constant.
     fn alone(graph: &Graph, id: NodeId) -> Option<Self> {
-        let (&codes, others) = graph.node(id).inputs.split_first()?;
-        let codes = codes.filter(|&codes| is_byte(graph, codes))?;
+        let (&quantized, others) = graph.node(id).inputs.split_first()?;
+        let quantized = quantized.filter(|&quantized| is_byte(graph, quantized))?;
         let are_constant = others.iter().flatten().all(|&other| is_number(graph, other));
         let nodes = smallvec![id];
-        are_constant.then_some(Self { nodes, codes, owns_first: true })
+        are_constant.then_some(Self { nodes, quantized, owns_first: true })
     }
 
-    /// Those that end at a QuantizeLinear, if there is a DequantizeLinear before it with nothing but
-    /// functions of one operand between them.
+    /// The chain that ends at a QuantizeLinear, if it begins with a DequantizeLinear and has only
+    /// functions of one operand in between.
     fn to(graph: &Graph, root: NodeId) -> Option<Self> {
         let result = graph.node(root).outputs.first().copied().flatten()?;
         if !is_byte(graph, result) || !has_one_scale(graph, graph.node(root)) {
@@ -91,37 +91,37 @@ impl Functions {
         }
         let mut nodes: SmallVec<[NodeId; 4]> = smallvec![root];
         let mut value = graph.node(root).inputs[0]?;
-        while nodes.len() <= MOST_FUNCTIONS {
+        while nodes.len() <= MAX_FUNCTIONS {
             let (id, _) = graph.producer(value)?;
             let node = graph.node(id);
             let is_private = graph.consumers(value).len() == 1 && !graph.outputs().contains(&value);
             nodes.push(id);
             if op::<DequantizeLinear>(graph, id).is_some() {
-                let codes = node.inputs[0].filter(|&codes| is_byte(graph, codes))?;
-                let (before, after) = (graph.fact(codes).dims()?, graph.fact(result).dims()?);
+                let quantized = node.inputs[0].filter(|&quantized| is_byte(graph, quantized))?;
+                let (before, after) = (graph.fact(quantized).dims()?, graph.fact(result).dims()?);
                 let is_taken = has_one_scale(graph, node)
                     && Dim::all_equal(before, after)
                     && nodes.len() > 2
-                    && graph.constant(codes).is_none();
+                    && graph.constant(quantized).is_none();
                 nodes.reverse();
-                return is_taken.then_some(Self { nodes, codes, owns_first: is_private });
+                return is_taken.then_some(Self { nodes, quantized, owns_first: is_private });
             }
             value = operand(graph, id).filter(|_| is_private)?;
         }
         None
     }
 
-    /// What the nodes make of each code.
+    /// The results of the nodes for every quantized value.
     fn table(&self, graph: &Graph) -> Result<Tensor, CompileError> {
-        let dtype = graph.fact(self.codes).dtype().unwrap_or(DType::U8);
-        let codes: Vec<u8> = (0..=u8::MAX).collect();
+        let dtype = graph.fact(self.quantized).dtype().unwrap_or(DType::U8);
+        let values: Vec<u8> = (0..=u8::MAX).collect();
         let wrong = |id: NodeId| CompileError::NotClaimed {
             provider: crate::CpuProvider::NAME,
             op_type: graph.node(id).op_type.clone(),
         };
-        let mut through = self.codes;
-        let codes = Tensor::from_bytes(dtype, &[codes.len()], codes.into());
-        let mut table = codes.map_err(|_| wrong(self.nodes[0]))?;
+        let mut through = self.quantized;
+        let values = Tensor::from_bytes(dtype, &[values.len()], values.into());
+        let mut table = values.map_err(|_| wrong(self.nodes[0]))?;
         for &id in &self.nodes {
             let node = graph.node(id);
             let views = node.inputs.iter().map(|input| match *input {
@@ -141,7 +141,7 @@ impl Functions {
     }
 }
 
-/// The operand of a function of nothing else that is not constant.
+/// The operand of a function whose other operands are constant.
 fn operand(graph: &Graph, id: NodeId) -> Option<ValueId> {
     let node = graph.node(id);
     let is_function = op::<Unary>(graph, id).is_some()
@@ -170,7 +170,7 @@ fn is_byte(graph: &Graph, value: ValueId) -> bool {
     graph.fact(value).dtype().is_some_and(DType::is_byte)
 }
 
-/// Whether scale and zero point are one constant number each.
+/// Whether scale and zero point are one constant each.
 fn has_one_scale(graph: &Graph, node: &Node) -> bool {
     node.inputs[1..].iter().flatten().all(|&input| is_number(graph, input))
 }
@@ -186,7 +186,7 @@ impl Kernel for ByteTable {
         let y = io.outputs[0].tensor(self.dtype, prepared.state::<Shape>()?)?;
         Rows::ELEMENTS.for_each(io.threads, y.into_words::<u8>()?, |start, y| {
             let x = &x[start..][..y.len()];
-            y.iter_mut().zip(x).for_each(|(y, &x)| *y = self.codes[usize::from(x)]);
+            y.iter_mut().zip(x).for_each(|(y, &x)| *y = self.table[usize::from(x)]);
         });
         Ok(())
     }
@@ -205,7 +205,7 @@ mod tests {
     use crate::steps::assert_steps;
 
     #[test]
-    fn functions_of_codes_are_those_of_eval() {
+    fn functions_of_quantized_values_equal_eval() {
         for name in ["QLinearSigmoid", "QLinearLeakyRelu"] {
             let case = |x: Tensor, zeros: [Tensor; 2]| {
                 let [x_zero, y_zero] = zeros;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_between_codes_are_one_step() {
+    fn functions_between_quantized_values_are_one_step() {
         assert_steps(
             "graph(x: float[3,40,21]) -> (u, v) {
                s = const float[] 0.03

@@ -1,5 +1,5 @@
-//! Cast and CastLike between numbers and booleans of 8 bits and more: element by element, through the
-//! narrowest type that holds every value of the source. What does not fit is as the operator says.
+//! Cast and CastLike between numbers and booleans of at least 8 bits: element by element, through the
+//! narrowest type that represents every value of the source. Out-of-range values convert as the operator defines.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use ort_ep::{Io, Kernel, KernelError, Prepared};
@@ -38,7 +38,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(convert.map(|convert| Box::new(CastKernel { isa, from, to, convert }) as Box<dyn Kernel>))
 }
 
-/// The loop from elements of one type to those of another; `None` if there is none.
+/// The conversion loop between two types; `None` if there is none.
 fn converting(from: DType, to: DType) -> Option<Convert> {
     match (from, to) {
         (DType::F16, DType::F32) => {
@@ -51,7 +51,7 @@ fn converting(from: DType, to: DType) -> Option<Convert> {
     }
     let (mut from, mut to) = (from, to);
     if from.is_integer() && to.is_integer() {
-        // Bits are extended by the sign of the source, if at all.
+        // The source's sign determines whether bits are sign-extended.
         to = to.unsigned();
         from = if from.bits() < to.bits() { from } else { from.unsigned() };
     }
@@ -60,7 +60,7 @@ fn converting(from: DType, to: DType) -> Option<Convert> {
             Y => Some(convert::<X, Y>), else => None), else => None)
 }
 
-/// The bytes are those of whole elements, aligned.
+/// Requires the bytes of whole elements, aligned.
 fn convert<X: Source, Y: Target>(isa: Isa, x: &[u8], y: &mut [u8]) {
     each(isa, cast_slice(x), cast_slice_mut(y), |x: X| x.via().to::<Y>());
 }
@@ -89,20 +89,20 @@ impl Kernel for CastKernel {
     }
 }
 
-/// An element with a value.
+/// An element type to convert from.
 trait Source: Element {
-    /// A type that has every such value.
+    /// A type that represents every value.
     type Via: Via;
 
     fn via(self) -> Self::Via;
 }
 
-/// What values pass through.
+/// The intermediate type.
 trait Via: Copy {
     fn to<Y: Target>(self) -> Y;
 }
 
-/// An element that is made of a value.
+/// An element type to convert to.
 trait Target: Element {
     fn of_i64(x: i64) -> Self;
     fn of_u64(x: u64) -> Self;
@@ -153,7 +153,7 @@ macro_rules! integers {
     ($($ty:ty: |$x:ident| $of_f32:expr, $of_f64:expr;)*) => { $(
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_lossless,
             clippy::cast_possible_wrap, clippy::unnecessary_cast,
-            reason = "the low bits are what is asked for")]
+            reason = "the low bits are the result")]
         impl Target for $ty {
             #[inline(always)]
             fn of_i64(x: i64) -> Self { x as $ty }
@@ -167,7 +167,7 @@ macro_rules! integers {
     )* };
 }
 
-// The smallest value stands for what is beyond, and narrower types take the low bits of 32.
+// Out-of-range values become the least integer; narrower types take the low bits of 32.
 integers! {
     i32: |x| f32_to_i32(x), f64_to_i32(x);
     i64: |x| f32_to_i64(x), f64_to_i64(x);
@@ -185,7 +185,7 @@ integers! {
 
 macro_rules! others {
     ($($ty:ty: |$x:ident| $of_i64:expr, $of_u64:expr, $of_f32:expr, $of_f64:expr;)*) => { $(
-        #[allow(clippy::cast_possible_truncation, reason = "the nearest is what is asked for")]
+        #[allow(clippy::cast_possible_truncation, reason = "rounding to nearest is intended")]
         impl Target for $ty {
             #[inline(always)]
             fn of_i64($x: i64) -> Self { $of_i64 }
@@ -199,7 +199,7 @@ macro_rules! others {
     )* };
 }
 
-// Halves are exact up to 2¹¹ and infinite beyond 2¹⁶, f32 exact up to 2²⁴: integers are not rounded twice.
+// f16 is exact up to 2¹¹ and infinite beyond 2¹⁶, f32 exact up to 2²⁴: integers are not rounded twice.
 others! {
     f32: |x| x as f32, x as f32, x, x as f32;
     f64: |x| x as f64, x as f64, f64::from(x), x;
@@ -217,7 +217,7 @@ mod tests {
 
     use crate::case::{Case, exact};
 
-    /// Numbers of all sizes that a type has, its ends, and what is no number.
+    /// Numbers of all magnitudes that a type has, its limits, and non-finite values.
     fn numbers<T: Number>(n: usize) -> Tensor {
         let scrambled = |i: usize| (i.wrapping_mul(6_364_136_223_846_793_005) >> 20) as f64;
         let power = |i: usize| f64::from_bits(u64::try_from(1023 + i % 70).unwrap() << 52);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_gives_what_the_operator_gives() {
+    fn every_pair_of_types_equals_the_operator() {
         let known = |dtype: &&DType| dtype.is_number() || **dtype == DType::Bool;
         for &from in DType::ALL.iter().filter(known) {
             for &to in DType::ALL.iter().filter(known).filter(|&&to| to != from) {
@@ -252,7 +252,7 @@ mod tests {
                 case(x, to).check(exact);
             }
         }
-        // Shared by threads.
+        // Large enough for several threads.
         case(numbers::<f16>(300_001), DType::F64).check(exact);
         case(numbers::<i64>(300_001), DType::Bf16).check(exact);
     }

@@ -1,10 +1,10 @@
-//! Chains of element-wise operators in f32 as one step: each piece of the result goes through all of
+//! Chains of element-wise operators in f32 as one step: each piece of the result passes through all of
 //! them while it is in the first-level cache.
 //!
 //! ```text
 //! for each piece:  y = x;  y = f₁(y);  y = y ∘ b₂;  y = f₃(y);  …
 //! ```
-//! Every operator does to an element what it would do alone, so the bits stay the same.
+//! Every element is computed as by the separate operators, so the bits are the same.
 
 // collects are bounded: by the nodes of the claim
 
@@ -23,22 +23,22 @@ use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
-/// A chain of more operators than this is cut: the session asks again where it ends.
+/// Longer chains are split: the session claims the rest separately.
 const MAX_LINKS: usize = 32;
 
-/// A chain; its input 0 is what goes through, and has the shape of the result. Operators can have it
-/// as their other operand, too: each piece is kept until all of them are done.
+/// A chain; input 0 passes through it, and has the shape of the result. If operators also use it
+/// as their other operand, each piece of it is kept until they are all done.
 #[derive(Debug)]
 struct ChainKernel {
     isa: Isa,
     links: Vec<Link>,
 }
 
-/// One operator.
+/// One operator of a chain.
 #[derive(Clone, Copy, Debug)]
 enum Link {
     Unary(Function),
-    /// `y ∘ b`, or `b ∘ y`: `b` is this input, and of input 0 what it was at first.
+    /// `y ∘ b`, or `b ∘ y`: `b` is this input; input 0 stands for its original value.
     Binary {
         operation: Operation,
         input: usize,
@@ -46,21 +46,21 @@ enum Link {
     },
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     shape: Shape,
-    /// For each link, how its operand is walked.
+    /// For each link, the traversal of its operand.
     runs: Vec<Option<Runs<2>>>,
 }
 
-/// A node that can be a link, and the operands through which the chain can come.
+/// A node that can be a link, and the operands that the chain can pass through.
 struct Candidate {
     id: NodeId,
     /// Input 0, or 1, or either.
-    ways: SmallVec<[usize; 2]>,
+    chained: SmallVec<[usize; 2]>,
 }
 
-/// The longest chain that ends at `root`, if it has two operators at least.
+/// The longest chain that ends at `root`, if it has at least two operators.
 fn claim(graph: &Graph, root: NodeId) -> Option<Claim> {
     let mut nodes: SmallVec<[NodeId; 1]> = SmallVec::new();
     let mut others: SmallVec<[Option<ValueId>; 4]> = SmallVec::new();
@@ -68,22 +68,22 @@ fn claim(graph: &Graph, root: NodeId) -> Option<Claim> {
     let through = loop {
         let node = graph.node(candidate.id);
         nodes.push(candidate.id);
-        let next = candidate.ways.iter().find_map(|&way| {
-            let value = node.inputs[way]?;
+        let next = candidate.chained.iter().find_map(|&input| {
+            let value = node.inputs[input]?;
             let is_last = nodes.len() == MAX_LINKS;
             let before = if is_last { None } else { producer(graph, value, root) };
-            before.map(|before| (way, before))
+            before.map(|before| (input, before))
         });
-        let (way, before) = match next {
-            Some((way, before)) => (way, Some(before)),
-            None => (*candidate.ways.first()?, None),
+        let (input, before) = match next {
+            Some((input, before)) => (input, Some(before)),
+            None => (*candidate.chained.first()?, None),
         };
         if op::<Binary>(graph, candidate.id).is_some() {
-            others.push(node.inputs[1 - way]);
+            others.push(node.inputs[1 - input]);
         }
         match before {
             Some(before) => candidate = before,
-            None => break node.inputs[way],
+            None => break node.inputs[input],
         }
     };
     if nodes.len() < 2 {
@@ -105,8 +105,8 @@ fn producer(graph: &Graph, value: ValueId, root: NodeId) -> Option<Candidate> {
     if is_private { candidate(graph, id, root) } else { None }
 }
 
-/// The node as a link of a chain that ends at `root`: an operator in f32 whose result, and the
-/// operand that goes through, are sure to have the shape that the root's result has.
+/// The node as a link of a chain that ends at `root`: an operator in f32 whose result and chained
+/// operand certainly have the shape of the root's result.
 fn candidate(graph: &Graph, id: NodeId, root: NodeId) -> Option<Candidate> {
     let node = graph.node(id);
     let shape = |value: ValueId| graph.fact(value).dims();
@@ -118,15 +118,16 @@ fn candidate(graph: &Graph, id: NodeId, root: NodeId) -> Option<Candidate> {
     if !values.into_iter().all(is_f32) || !has_shape(output) {
         return None;
     }
-    let is_way = |&way: &usize| node.inputs.get(way).copied().flatten().is_some_and(has_shape);
-    let ways: SmallVec<[usize; 2]> = match link(graph, id)? {
-        Link::Unary(_) => [0].into_iter().filter(is_way).collect(),
-        Link::Binary { .. } => [0, 1].into_iter().filter(is_way).collect(),
+    let is_chained =
+        |&input: &usize| node.inputs.get(input).copied().flatten().is_some_and(has_shape);
+    let chained: SmallVec<[usize; 2]> = match link(graph, id)? {
+        Link::Unary(_) => [0].into_iter().filter(is_chained).collect(),
+        Link::Binary { .. } => [0, 1].into_iter().filter(is_chained).collect(),
     };
-    (!ways.is_empty()).then_some(Candidate { id, ways })
+    (!chained.is_empty()).then_some(Candidate { id, chained })
 }
 
-/// What a node does to what goes through; the input is yet to be numbered.
+/// The operation of a node; the input index is assigned later.
 fn link(graph: &Graph, id: NodeId) -> Option<Link> {
     if let Some(binary) = op::<Binary>(graph, id) {
         let operation = Operation::of_op(*binary)?;
@@ -145,7 +146,7 @@ fn link(graph: &Graph, id: NodeId) -> Option<Link> {
             };
             Function::clip(bound(1, f32::NEG_INFINITY)?, bound(2, f32::INFINITY)?)
         }
-        // Its exponent was looked at.
+        // The constant exponent is part of the function.
         Function::Pow(_) => function,
         // A bias belongs to another kernel.
         _ if inputs.iter().skip(1).any(Option::is_some) => return None,
@@ -153,7 +154,7 @@ fn link(graph: &Graph, id: NodeId) -> Option<Link> {
     }))
 }
 
-/// What a node does, if that is clamping between numbers that are known.
+/// The activation of a node that clamps between constants.
 pub(super) fn clamp(graph: &Graph, id: NodeId) -> Option<Activation> {
     match link(graph, id)? {
         Link::Unary(Function::Activation(activation)) => activation.as_clamp().map(|_| activation),
@@ -252,7 +253,7 @@ impl Kernel for ChainKernel {
     }
 }
 
-/// Elements that go through the chain together: 4 KiB, and as much of each operand.
+/// Elements that pass through the chain together: 4 KiB, and as much of each operand.
 const PIECE: usize = 1024;
 
 fn operand(inputs: Inputs<'_>, index: usize) -> Result<&[f32], KernelError> {
@@ -260,7 +261,7 @@ fn operand(inputs: Inputs<'_>, index: usize) -> Result<&[f32], KernelError> {
 }
 
 impl ChainKernel {
-    /// All links over a piece that begins at an element of the result, and was `x`.
+    /// Applies all links to a piece that starts at element `start` of the result; `x` is its original value.
     fn piece(
         &self,
         state: &State,
@@ -282,7 +283,7 @@ impl ChainKernel {
                     let operands = if is_before { [other, None] } else { [None, other] };
                     combiner.piece(operation, runs, (start, &mut *y), operands);
                 }
-                (Link::Binary { .. }, None) => unreachable!("invariant: it has been prepared"),
+                (Link::Binary { .. }, None) => unreachable!("invariant: the link is prepared"),
             }
         }
     }
@@ -293,7 +294,7 @@ mod tests {
     use crate::steps::assert_steps;
 
     #[test]
-    fn a_chain_gives_the_bits_of_its_operators() {
+    fn a_chain_has_the_bits_of_its_operators() {
         assert_steps(
             "graph(x: float[3,40,211], c: float[40,1], u: float[3,40,211]) -> (y) {
                half = const float[] 0.5
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_through_can_be_an_operand_again() {
+    fn the_chained_value_can_be_an_operand_again() {
         assert_steps(
             "graph(x: float[5,7]) -> (y, z) {
                s = Sigmoid-13 (x)
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_ends_where_a_value_is_wanted_or_a_shape_changes() {
+    fn a_chain_ends_at_a_second_reader_or_a_shape_change() {
         assert_steps(
             "graph(x: float[1,3], u: float[2,3]) -> (b, d, z) {
                a = Neg-13 (x)
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn long_chains_are_cut() {
+    fn long_chains_are_split() {
         let text: String = (0..40).map(|i| format!("v{} = Neg-13 (v{i})\n", i + 1)).collect();
         assert_steps(&format!("graph(v0: float[9]) -> (v40) {{ {text} }}"), &[8, 32]);
     }

@@ -1,7 +1,7 @@
-//! Col2Im of numbers, of blocks of one to three dimensions: plane by plane, each tap's row of blocks added to a row of the
+//! Col2Im of numbers, of blocks of one to three dimensions: plane by plane, adding each tap's row of blocks to a row of the
 //! image.
 
-// collects are bounded: by the rank and what a constant lists
+// collects are bounded: by the rank and the lengths of constants
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
@@ -24,14 +24,14 @@ struct Col2ImKernel {
     axes: [Axis; 3],
 }
 
-/// The shape of the result; `None` if the operand has another than the blocks want, or nothing is in it.
+/// The shape of the result; `None` if the operand's shape does not fit the blocks, or is empty.
 #[derive(Debug)]
 struct State(Option<Shape>);
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(op) = compiler.op::<Col2Im>().cloned() else { return Ok(None) };
     let dtype = compiler.fact(0).and_then(Fact::dtype);
-    // Sums of 16 bits are collected in more.
+    // Sums of 16-bit types are accumulated in a wider one.
     let Some(dtype) =
         dtype.filter(|dtype| dtype.is_integer() || matches!(dtype, DType::F32 | DType::F64))
     else {
@@ -106,7 +106,7 @@ impl Col2ImKernel {
         Ok(())
     }
 
-    /// Adds what all blocks have at one tap.
+    /// Adds the elements of all blocks at one tap.
     fn add_tap<T: Arithmetic>(&self, tap: usize, x: &[T], y: &mut [T]) {
         let [a, b, c] = &self.axes;
         let taps = [tap / c.kernel / b.kernel, tap / c.kernel % b.kernel, tap % c.kernel];
@@ -129,7 +129,7 @@ impl Col2ImKernel {
     }
 }
 
-/// The first of the outputs that read an input with `tap`, and how many there are.
+/// The first of the outputs that read an input with `tap`, and their number.
 fn inside(axis: &Axis, tap: usize) -> (usize, usize) {
     let reach = tap * axis.dilation;
     let first = axis.pad[0].saturating_sub(reach).div_ceil(axis.stride);
@@ -163,7 +163,7 @@ mod tests {
     ];
 
     #[test]
-    fn results_are_those_of_eval() {
+    fn results_equal_eval() {
         for (image, block, shape, attrs) in SETTINGS {
             for x in [numbers::<f32>(&shape), numbers::<f64>(&shape), numbers::<i8>(&shape)] {
                 let of = |ints: &[i64]| Tensor::from_slice(&[ints.len()], ints).unwrap();
@@ -172,7 +172,7 @@ mod tests {
                 let case = attrs.iter().fold(case, |case, (name, values)| {
                     case.attr(name, Attr::Ints(values.to_vec()))
                 });
-                // Halves are added without rounding.
+                // Sums of f16 are exact here.
                 if x.dtype().is_integer() { case.check(exact) } else { case.check(within(0.0)) }
             }
         }

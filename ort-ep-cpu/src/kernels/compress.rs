@@ -1,4 +1,4 @@
-//! Compress of elements of any width, on all threads: runs of the input, one for each condition that is true.
+//! Compress of elements of any width, on all threads: copies the runs of the input whose condition is true.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
@@ -16,18 +16,18 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 struct CompressKernel {
     op: Compress,
     dtype: DType,
-    /// The bytes of an element.
+    /// Bytes per element.
     width: usize,
 }
 
-/// What a shape signature makes of it: the input is `n_groups` times `n` runs, for each of which there is a condition.
+/// Prepared state for one shape signature: the input is `n_groups` times `n` runs, each with a condition.
 struct State {
-    /// Of the input, or of its elements side by side.
+    /// The shape of the input, or of the flattened input.
     shape: Shape,
     axis: usize,
     n_groups: usize,
     n: usize,
-    /// The bytes of a run.
+    /// Bytes per run.
     run: usize,
 }
 
@@ -66,7 +66,7 @@ impl Kernel for CompressKernel {
         }
         let cost = (n_groups * flags.len()).saturating_mul(PLACE);
         let n_parts = n_parts(io.threads, cost.saturating_add(y.len().saturating_mul(BYTE)));
-        // Parts of one group are some of its flags.
+        // Parts of a single group are ranges of its flags.
         let (groups, per_part) = match n_groups {
             1 => (1, flags.len().div_ceil(n_parts)),
             _ => (n_groups.div_ceil(n_parts), flags.len()),
@@ -107,7 +107,7 @@ mod tests {
     use crate::case::{Case, bytes, exact, floats};
 
     #[test]
-    fn true_conditions_choose() {
+    fn true_conditions_select() {
         let cases: [(&[usize], Option<i64>, usize); 9] = [
             (&[20], Some(0), 20),
             (&[4, 5], None, 17),
@@ -116,7 +116,7 @@ mod tests {
             (&[7, 3], Some(0), 0),
             (&[2, 0, 3], Some(1), 5),
             (&[3, 30, 2, 9], Some(1), 30),
-            // Shared by threads.
+            // Large enough for several threads.
             (&[500, 700], None, 350_000),
             (&[300, 90, 11], Some(1), 90),
         ];

@@ -1,4 +1,4 @@
-//! Concat of any element type of whole bytes, on all threads: each copies what falls into its piece of the
+//! Concat of any element type of whole bytes, on all threads: each copies the operands that overlap its piece of the
 //! result.
 
 // collects are bounded: by the rank and the operands
@@ -17,9 +17,9 @@ use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// Below so many bytes on average, parts are left to the operator, which walks them one by one.
+/// With fewer bytes per part on average, the operator's `eval` copies them one by one.
 const SHORT: usize = 256;
-/// A cache line of the result, and what it costs to copy one.
+/// A cache line of the result, and the cost of copying one.
 const LINES: Rows = Rows { len: 64, ..Rows::ELEMENTS };
 
 #[derive(Debug)]
@@ -27,15 +27,15 @@ struct ConcatKernel {
     op: Arc<dyn Operator>,
     axis: i64,
     dtype: DType,
-    /// The same, counted from the first, if the rank is known and something is put behind the first operand.
+    /// The normalized axis, if the rank is known and input 0 may be extended in place.
     behind: Option<usize>,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     shape: Shape,
     /// The bytes that each operand adds to a row of the result: to each index of the axes before
-    /// that along which they are joined.
+    /// the concatenated one.
     parts: SmallVec<[usize; 8]>,
 }
 
@@ -52,7 +52,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(Some(Box::new(ConcatKernel { op, axis, dtype, behind })))
 }
 
-/// Puts what is new behind what the result holds already: in each row, which has room behind it.
+/// Appends the other operands to each row of the result, which already holds the first operand.
 fn append(
     state: &State,
     (dtype, axis): (DType, usize),
@@ -155,7 +155,7 @@ mod tests {
             (&[&[2, 1], &[2, 3]], -1),
             (&[&[0, 70], &[0, 80]], 1),
             (&[&[100], &[200], &[0]], 0),
-            // Shared by threads.
+            // Large enough for several threads.
             (&[&[2, 3, 201, 203], &[2, 1, 201, 203], &[2, 4, 201, 203]], 1),
             (&[&[300, 640], &[300, 321]], -1),
         ];

@@ -1,4 +1,4 @@
-//! CumSum and CumProd along any axis: lanes that lie side by side are continued together, row by row, in f64
+//! CumSum and CumProd along any axis: adjacent lanes are accumulated together, row by row, in f64
 //! for floats and in the type itself for integers, which wrap.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
@@ -14,9 +14,9 @@ use crate::cpu::Team;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// The lanes that are continued together.
+/// Lanes accumulated together.
 const WIDTH: usize = 1024;
-/// What an element costs, in multiply-adds.
+/// The cost of an element, in multiply-adds.
 const COST: usize = 24;
 
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl CumulativeKernel {
     }
 }
 
-/// An element and what it is summed up in.
+/// An element and its accumulator type.
 trait Running: Element {
     type Sum: Arithmetic;
 
@@ -109,14 +109,14 @@ macro_rules! running {
             fn widen(self) -> $sum { <$sum>::from(self) }
             #[inline(always)]
             #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast,
-                reason = "rounding is what is meant")]
+                reason = "rounding is intended")]
             fn narrow(sum: $sum) -> Self { sum as $ty }
         }
     )* };
 }
 running!(f32 => f64, f64 => f64, i32 => i32, i64 => i64, u32 => u32, u64 => u64);
 
-/// Lanes side by side: `[n, inner]`.
+/// Adjacent lanes: `[n, inner]`.
 struct Lanes<'a, T> {
     op: Cumulative,
     x: &'a [T],
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_summed_and_multiplied_either_way() {
+    fn lanes_are_accumulated_in_both_directions() {
         let types = [DType::F32, DType::F64, DType::I32, DType::I64, DType::U32, DType::U64];
         let shapes: [(&[usize], i64); 5] =
             [(&[7], 0), (&[3, 20, 150], 1), (&[20, 3], -2), (&[2, 0, 3], 1), (&[40, 30, 200], 1)];

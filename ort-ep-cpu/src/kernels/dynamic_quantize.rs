@@ -60,7 +60,7 @@ mod tests {
     use crate::case::{Case, exact, floats};
 
     #[test]
-    fn results_are_those_of_eval() {
+    fn results_equal_eval() {
         for shape in [&[][..], &[0], &[3], &[2, 300, 77]] {
             let case = || Case::new("DynamicQuantizeLinear", 11).input(floats(shape)).outputs(3);
             case().check(exact);

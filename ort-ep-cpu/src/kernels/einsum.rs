@@ -1,4 +1,4 @@
-//! Einsum of two operands in f32, f64 and integers of 32 and 64 bits where it is a batch of matrix products.
+//! Einsum of two operands in f32, f64 and integers of 32 and 64 bits, if it is a batch of matrix products.
 
 // collects are bounded: by the rank
 
@@ -24,11 +24,11 @@ struct EinsumKernel {
     op: Einsum,
 }
 
-/// What a shape signature makes of it, if it is a batch of matrix products.
+/// Prepared state for one shape signature, if it is a batch of matrix products.
 struct State {
     product: Product,
     shape: Shape,
-    /// Whether the second operand is the one on the left.
+    /// Whether the second operand is the left one of the product.
     is_swapped: bool,
 }
 
@@ -43,8 +43,8 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(Some(Box::new(EinsumKernel { cpu: compiler.cpu, dtype, op: op.clone() })))
 }
 
-/// As many of the last indices as count as one, taken off: those that are `taken` and lie one inside the
-/// other in the operands that have them.
+/// Removes and merges the trailing indices that satisfy `is_taken` and are contiguous with each other
+/// in the operands that have them.
 fn merged(indices: &mut Vec<Index>, is_taken: impl Fn(&Index) -> bool) -> Option<Index> {
     let mut found = indices.pop_if(|last| is_taken(last))?;
     let whole =
@@ -57,7 +57,7 @@ fn merged(indices: &mut Vec<Index>, is_taken: impl Fn(&Index) -> bool) -> Option
     Some(found)
 }
 
-/// The batch of products, rows and columns of the left operand first; `None` if it is no such thing.
+/// The batch of products, with the rows and columns of the left operand first; `None` if it is not a batch of products.
 fn product(cpu: Cpu, indices: &[Index]) -> Option<(Product, bool)> {
     if indices.iter().any(|index| index.len == 0) {
         return None;
@@ -69,7 +69,7 @@ fn product(cpu: Cpu, indices: &[Index]) -> Option<(Product, bool)> {
     if !summed.is_empty() {
         return None;
     }
-    // Columns are of the operand that the last index of the result belongs to alone.
+    // Columns belong to the only operand that has the last index of the result.
     let last = kept.last()?.strides;
     let is_swapped = last[1] == 0;
     let [left, right] = if is_swapped { [1, 0] } else { [0, 1] };
@@ -96,7 +96,7 @@ fn product(cpu: Cpu, indices: &[Index]) -> Option<(Product, bool)> {
 }
 
 impl State {
-    /// The products of tensors of `S`, computed in `T`.
+    /// Computes the products of tensors of `S` in `T`.
     fn multiply<S: Element + Pod, T: Summand>(
         &self,
         io: &mut Io<'_, '_>,
@@ -172,7 +172,7 @@ mod tests {
             ("...ij,jk->...ik", &[2, 3, 5, 4], &[4, 6]),
             ("b...ij,b...jk->b...ik", &[2, 1, 5, 4], &[2, 3, 4, 6]),
             ("j,jk->k", &[40], &[40, 33]),
-            // No matrix products: a product of elements, two that are summed apart, a diagonal, nothing.
+            // Not matrix products: element-wise products, two separate sums, a diagonal, empty operands.
             ("ij,ij->ij", &[5, 6], &[5, 6]),
             ("ij,k->", &[5, 6], &[7]),
             ("iij,jk->ik", &[4, 4, 5], &[5, 6]),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_that_lie_one_inside_the_other_are_one() {
+    fn contiguous_indices_are_merged() {
         let cpu = Cpu { isa: Isa::Generic, max_threads: 1, winograd: false, int8_blocks: true };
         let index = |len, strides, is_summed| Index { len, strides, is_summed };
         let found = product(

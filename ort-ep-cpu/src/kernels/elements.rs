@@ -1,5 +1,5 @@
-//! Functions of one element that have no kernel of their own type: of integers, f64 and booleans, and
-//! those from floats to integers of theirs: signs, and what is NaN or infinite.
+//! Element-wise functions without a kernel for their type: of integers, f64 and booleans, and
+//! from floats to another type: signs, and tests for NaN and infinity.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
@@ -33,7 +33,7 @@ enum Function {
 #[derive(Clone, Copy, Debug)]
 struct Power {
     is_cube: bool,
-    /// Whether an integer to it is exact and wraps.
+    /// Whether the exponent is an integer, so that integer powers are exact and wrap.
     is_integer: bool,
 }
 
@@ -51,10 +51,10 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(takes.then(|| Box::new(ElementKernel { isa, function, dtype }) as Box<dyn Kernel>))
 }
 
-/// Pow by a constant that says how many factors there are.
+/// Pow with a constant exponent of 2 or 3.
 fn power(compiler: &Compiler<'_>) -> Option<Function> {
     compiler.op::<Pow>()?;
-    // A longer shape would stretch that of the base.
+    // A shape of higher rank would broadcast the base.
     let e = compiler.constant(1).filter(|e| e.shape().is_empty())?;
     let is_integer = e.dtype().is_integer();
     let e = with_dtype!(e.dtype(), number,
@@ -77,7 +77,7 @@ impl Function {
             ) => dtype == DType::F64,
             Self::Unary(_) => false,
             Self::Class(_) => dtype.is_float(),
-            // An integer to a float is rounded and saturates; in 64 bits a cube rounds otherwise than `powf`.
+            // An integer to a float power is rounded and saturates; in 64 bits a cube rounds differently from `powf`.
             Self::Power(Power { is_cube, is_integer }) => match dtype {
                 DType::F64 | DType::I32 => true,
                 DType::I64 => is_integer || !is_cube,
@@ -113,7 +113,7 @@ impl ElementKernel {
         match op {
             Unary::Abs => with_dtype!(self.dtype, [f64, i8, i16, i32, i64],
                 T => self.map(io, |x: T| Arithmetic::abs(x)),
-                // What has no sign.
+                // Types without a sign.
                 else => self.same(io)),
             Unary::Neg => with_dtype!(self.dtype, [f64, i8, i16, i32, i64],
                 T => self.map(io, |x: T| Arithmetic::neg(x)),
@@ -229,7 +229,7 @@ impl ElementKernel {
             T => self.map(io, |x: T| x), else => Err(KernelError::ForeignState))
     }
 
-    /// `y[i]`: whether `f(x[i])`.
+    /// `y[i] = f(x[i])`, a boolean.
     fn test<T: Element>(
         &self,
         io: &mut Io<'_, '_>,
@@ -245,7 +245,7 @@ impl ElementKernel {
     }
 }
 
-/// `f(x, y)` of pieces, without an `x` that `y` holds; compiled once for all functions of a type.
+/// `f(x, y)` of pieces, without `x` if `y` already holds it; compiled once for all functions of a type.
 fn map_by<T: Element>(
     io: &mut Io<'_, '_>,
     f: &(dyn Fn(Option<&[T]>, &mut [T]) + Sync),
@@ -266,7 +266,7 @@ trait Float: Element {
     fn bits(self) -> Self::Bits;
     /// The bits without the sign.
     fn magnitude(self) -> Self::Bits;
-    /// ±1; 0 for zeros, and NaN for NaN.
+    /// ±1; zeros give 0, NaN gives NaN.
     fn unit(self) -> Self;
 }
 
@@ -330,9 +330,9 @@ mod tests {
         Tensor::from_slice(&[n], &elements).unwrap()
     }
 
-    /// Every function of every type that it takes.
+    /// Every function for every supported type.
     #[test]
-    fn elements_are_what_the_operator_gives() {
+    fn elements_equal_the_operators() {
         let floats = [DType::F32, DType::F64, DType::F16, DType::Bf16];
         let doubles = [DType::F64];
         let integers = [DType::I8, DType::I16, DType::I32, DType::I64];

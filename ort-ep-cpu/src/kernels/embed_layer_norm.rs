@@ -1,5 +1,5 @@
-//! EmbedLayerNormalization in f32: rows of the tables are added where the result will be, and
-//! normalized there. What counts a mask or returns the sum is left to `eval`.
+//! EmbedLayerNormalization in f32: rows of the tables are added in the result, and
+//! normalized in place. Nodes that use a mask or return the sum are left to `eval`.
 
 // collects are bounded: by the operands
 
@@ -17,10 +17,10 @@ use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// What an element costs, in multiply-adds.
+/// The cost of an element, in multiply-adds.
 const COST: usize = 10;
 
-/// Which input holds ids, and which the table they are of.
+/// The inputs that hold ids and their table.
 const WORDS: (usize, usize, &str) = (0, 2, "word embeddings");
 const POSITIONS: (usize, usize, &str) = (8, 3, "position embeddings");
 const SEGMENTS: (usize, usize, &str) = (1, 4, "segment embeddings");
@@ -33,9 +33,9 @@ struct EmbedKernel {
     epsilon: f32,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
-    /// Batch, length, and the elements of a row.
+    /// Batch, length, and elements per row.
     shape: [usize; 3],
 }
 
@@ -48,16 +48,16 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(Some(Box::new(EmbedKernel { isa: compiler.cpu.isa, epsilon })))
 }
 
-/// A table, and which of its rows are added.
+/// A table, and the ids of the rows to add.
 struct Lookup<'a> {
     table: &'a [f32],
     n_rows: usize,
-    /// They repeat. None are 0, 1, … below the length.
+    /// Ids, which repeat with the batch; if absent, 0, 1, … below the length.
     ids: Option<&'a [i32]>,
 }
 
 impl<'a> Lookup<'a> {
-    /// Every id is in its table.
+    /// Checks that every id is in its table.
     fn new(
         inputs: Inputs<'a>,
         (ids, table, what): (usize, usize, &'static str),
@@ -79,7 +79,7 @@ impl<'a> Lookup<'a> {
         Ok(Self { table: table.as_slice()?, n_rows, ids })
     }
 
-    /// What is added to row `at` of the result, whose batches are of so many rows.
+    /// The row to add to row `at` of the result.
     fn row(&self, at: usize, [_, length, hidden]: [usize; 3]) -> &'a [f32] {
         let row = match self.ids.map(|ids| ids[at % ids.len()]) {
             None => at % length,
@@ -106,17 +106,17 @@ impl Kernel for EmbedKernel {
         let (&[batch, length], &[_, hidden]) = (shape_of(WORDS.0), shape_of(WORDS.1)) else {
             return Err(KernelError::ForeignState);
         };
-        let expect = |what, input, is_right: &dyn Fn(&[usize]) -> bool, right: &[usize]| {
+        let expect = |what, input, is_valid: &dyn Fn(&[usize]) -> bool, right: &[usize]| {
             let shape = shape_of(input);
             // An absent input has no dimensions.
-            if shape.is_empty() || is_right(shape) {
+            if shape.is_empty() || is_valid(shape) {
                 return Ok(());
             }
             Err(OpError::Shapes { what, left: shape.to_vec(), right: right.to_vec() })
         };
         for (_, table, what) in [POSITIONS, SEGMENTS] {
-            let is_right = |shape: &[usize]| matches!(shape, [_, n] if *n == hidden);
-            expect(what, table, &is_right, &[0, hidden])?;
+            let is_valid = |shape: &[usize]| matches!(shape, [_, n] if *n == hidden);
+            expect(what, table, &is_valid, &[0, hidden])?;
         }
         for parameter in [GAMMA, BETA] {
             expect("row and parameter", parameter, &|shape| shape == [hidden], &[hidden])?;
@@ -169,8 +169,8 @@ mod tests {
 
     use crate::case::{Case, floats, within};
 
-    /// Tables and parameters are at most 4, their sums at most 12: a difference of them is good to 16
-    /// units of that, and what is made of it by three more roundings is at most 4·4.
+    /// Tables and parameters are at most 4, their sums at most 12: a difference of sums has an error of 16
+    /// units of that, and the result, after three more roundings, is at most 4·4.
     const ERROR: f32 = 4.0 * 4.0 * 32.0 * f32::EPSILON;
 
     /// Ids of one of `n` rows, from the front and from the back.

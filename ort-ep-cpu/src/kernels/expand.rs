@@ -14,13 +14,13 @@ use crate::strided::StridedCopy;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// What it costs to write a byte, in multiply-adds: as [`Rows::ELEMENTS`](crate::pieces::Rows::ELEMENTS).
+/// The cost of writing a byte, in multiply-adds: as [`Rows::ELEMENTS`](crate::pieces::Rows::ELEMENTS).
 const BYTE: usize = 3;
 
 #[derive(Debug)]
 struct ExpandKernel {
     which: Which,
-    /// The bytes of an element.
+    /// Bytes per element.
     width: usize,
     /// Input 1, if it is constant.
     sizes: Option<Tensor>,
@@ -32,7 +32,7 @@ enum Which {
     Tile,
 }
 
-/// What shapes and sizes make of it.
+/// The copy for one signature of shapes and sizes.
 #[derive(Clone, Debug)]
 struct State {
     shape: Shape,
@@ -112,7 +112,7 @@ mod tests {
     use crate::case::{Case, bytes, exact, floats};
 
     #[test]
-    fn results_are_those_of_eval() {
+    fn results_equal_eval() {
         let cases: [(&[usize], &[i64]); 11] = [
             (&[], &[]),
             (&[], &[5]),
@@ -123,7 +123,7 @@ mod tests {
             (&[2, 1], &[2]),
             (&[0, 1], &[1, 6]),
             (&[3, 1], &[3, 0]),
-            // Shared by threads.
+            // Large enough for several threads.
             (&[301, 1, 17], &[301, 77, 17]),
             (&[1, 1, 700], &[2, 901, 700]),
         ];
@@ -153,7 +153,7 @@ mod tests {
             (&[2, 3], &[0, 2]),
             (&[0, 3], &[2, 2]),
             (&[1, 16, 9, 16], &[1, 1, 1, 2]),
-            // Shared by threads.
+            // Large enough for several threads.
             (&[30, 70, 11], &[3, 2, 5]),
         ];
         for (x, repeats) in cases {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_that_does_not_fit_is_an_error() {
+    fn a_mismatched_shape_is_an_error() {
         let shape = Tensor::from_slice(&[1], &[4_i64]).unwrap();
         let error = Case::new("Expand", 13).input(floats(&[3])).input(shape).error();
         assert!(error.to_string().contains('3'), "{error}");

@@ -1,4 +1,4 @@
-//! STFT and DFT of f32: sequences are transformed sixteen at once, one to a lane. Like the operators, all is
+//! STFT and DFT of f32: sixteen sequences are transformed at once, one per lane. As in the operators, everything is
 //! computed in f64 and rounded once.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
@@ -19,20 +19,20 @@ struct FourierKernel {
     form: Form,
 }
 
-/// An operator with the inputs that say how it slides or which axis it takes, all constant.
+/// The operator with its constant inputs: frame step and length, or axis.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Stft { op: Stft, step: usize, len: Option<usize>, has_window: bool },
     Dft { op: Dft, axis: Option<i64>, len: Option<usize> },
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct Plan {
     shape: Shape,
-    /// How many numbers a transform has, and how many of them the input has.
+    /// The length of a transform, and how many of its numbers the input has.
     n: usize,
     n_read: usize,
-    /// How many sequences there are, and where their numbers are in the input and the result.
+    /// The number of sequences, and the places of their numbers in the input and the result.
     n_sequences: usize,
     from: Walk,
     to: Walk,
@@ -40,12 +40,12 @@ struct Plan {
     n_kept: usize,
     parts: [usize; 2],
     is_inverse: bool,
-    /// Whether only half of a sequence is there, which says what the other half is.
+    /// Whether only half of a sequence is given, which determines the other half.
     is_half: bool,
     roots: Vec<[f64; 2]>,
 }
 
-/// Where number `k` of sequence `i` is.
+/// The place of number `k` of sequence `i`.
 #[derive(Clone, Copy)]
 struct Walk {
     period: usize,
@@ -72,7 +72,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(form.map(|form| Box::new(FourierKernel { cpu: compiler.cpu, form }) as Box<dyn Kernel>))
 }
 
-/// The form of a node whose numbers are constant and right; others are left to the operator.
+/// The form of a node with valid constant parameters; others are left to the operator.
 fn stft(compiler: &Compiler<'_>, op: Stft) -> Option<Form> {
     let step = constant(compiler, 1)?.filter(|&step| step > 0)?;
     let len = constant(compiler, 3)?;
@@ -89,7 +89,7 @@ fn dft(compiler: &Compiler<'_>, op: Dft) -> Option<Form> {
     Some(Form::Dft { op, axis, len })
 }
 
-/// A length, if the input is there; `None` if it is not constant.
+/// The value of a length input if it is present; `None` if it is not constant.
 fn constant(compiler: &Compiler<'_>, input: usize) -> Option<Option<usize>> {
     match compiler.fact(input) {
         None => Some(None),
@@ -106,7 +106,7 @@ fn integer(tensor: &Tensor) -> Option<i64> {
 }
 
 impl Plan {
-    /// `None` for what the operator is to say what is wrong with, or that is empty.
+    /// `None` for shapes that are empty or invalid, which are left to the operator.
     fn new(form: Form, shapes: &[&[usize]]) -> Result<Option<Self>, KernelError> {
         let &[x, ..] = shapes else { return Err(KernelError::ForeignState) };
         let plan = match form {
@@ -136,10 +136,10 @@ impl Plan {
         };
         let n_frames = n_frames(signal, n, step).ok()?;
         let n_kept = op.n_bins(n);
-        let is_right = parts == 1 || (parts == 2 && !op.is_onesided);
+        let is_valid = parts == 1 || (parts == 2 && !op.is_onesided);
         let from = Walk { period: n_frames, outer: signal, inner: step, stride: 1 };
         let to = Walk { period: n_frames, outer: n_frames * n_kept, inner: n_kept, stride: 1 };
-        is_right.then(|| Self {
+        is_valid.then(|| Self {
             shape: Shape::from_slice(&[batch, n_frames, n_kept, 2]),
             n,
             n_read: n,
@@ -158,7 +158,7 @@ impl Plan {
         let axis = op.axis(axis, x.len()).ok()?;
         let (&parts, signal) = x.split_last()?;
         let is_half = op.is_onesided && op.is_inverse;
-        let is_right = match op.is_onesided {
+        let is_valid = match op.is_onesided {
             true => parts == if op.is_inverse { 2 } else { 1 },
             false => matches!(parts, 1 | 2),
         };
@@ -167,7 +167,7 @@ impl Plan {
         let mut shape = Shape::from_slice(x);
         (shape[axis], shape[signal.len()]) = (n_kept, op.result_parts());
         let walk = |n: usize| Walk { period: inner, outer: n * inner, inner: 1, stride: inner };
-        (is_right && n > 0).then(|| Self {
+        (is_valid && n > 0).then(|| Self {
             shape,
             n,
             n_read: signal[axis].min(n),
@@ -182,22 +182,22 @@ impl Plan {
         })
     }
 
-    /// What a sequence costs, in multiply-adds: its transform, and to bring it into a lane and back.
+    /// The cost of a sequence, in multiply-adds: its transform, and copying it to and from a lane.
     fn cost(&self) -> usize {
         cost(self.n) + 8 * (self.n + self.n_kept)
     }
 
-    /// The scratch of a thread, in f32, which is as long as two such numbers.
+    /// Scratch per thread, in f32: two for each f64.
     const fn scratch_len(&self) -> usize {
         2 * Planes::pair_len(self.n)
     }
 
-    /// How many sequences have their results in one piece, which holds those of no other.
+    /// The number of sequences whose results are interleaved in one piece.
     const fn n_together(&self) -> usize {
         if self.to.stride == 1 { 1 } else { self.to.period }
     }
 
-    /// Transforms the sequences from `first` on that `y` holds.
+    /// Transforms the sequences in `y`, which start at `first`.
     fn run(
         &self,
         cpu: Cpu,
@@ -216,7 +216,7 @@ impl Plan {
         }
     }
 
-    /// The real and imaginary parts of a plane; exchanged, the transform is its inverse.
+    /// The real and imaginary parts of a plane; exchanged for the inverse transform.
     fn parts_of<'p>(&self, re: &'p mut [f64], im: &'p mut [f64]) -> [&'p mut [f64]; 2] {
         if self.is_inverse { [im, re] } else { [re, im] }
     }
@@ -298,7 +298,7 @@ impl Kernel for FourierKernel {
         };
         let y = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, &plan.shape)?)?;
         let together = plan.n_together();
-        // Groups of sequences, as many to a part as fill the lanes.
+        // A part is enough groups of sequences to fill the lanes.
         let (n_groups, fill) = (plan.n_sequences / together, LANES.div_ceil(together));
         let n_parts = n_parts(io.threads, plan.cost().saturating_mul(plan.n_sequences));
         let per_part = per_part(io.threads, n_groups.div_ceil(fill), n_parts) * fill;
@@ -325,8 +325,8 @@ mod tests {
     use super::*;
     use crate::case::{Case, floats, ulps, within};
 
-    /// How far a sum over a transform of `n` complex numbers with parts of at most 4, times a window of at
-    /// most 4, may be from the truth: the bound of the kernel, and one rounding of the window.
+    /// The error bound for a transform of `n` complex numbers with parts of at most 4, times a window of at
+    /// most 4: the bound of the kernel, and one rounding of the window.
     fn bounded(n: usize) -> impl Fn(f64, f64) -> bool {
         let roundings: usize = radices(n).map(|r| r + 2).sum();
         let error = (roundings + 6) as f32 * 32.0 * n as f32 * 2_f32.powi(-53);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_transformed_as_the_operator_does() {
+    fn transforms_of_frames_equal_the_operators() {
         // Batch, signal, frame, step.
         for (batch, signal, n, step) in
             [(1, 400, 400, 1), (2, 3001, 400, 160), (1, 700, 13, 3), (3, 90, 31, 7), (1, 64, 1, 1)]
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_are_transformed_as_the_operator_does() {
+    fn transforms_along_axes_equal_the_operators() {
         for (shape, axis) in [
             (&[3, 50, 1][..], 1),
             (&[2, 20, 33, 2], 1),
@@ -369,8 +369,8 @@ mod tests {
         ] {
             let n = shape[axis];
             for (inverse, onesided) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
-                let is_right = onesided == 0 || shape[shape.len() - 1] == 1 + inverse;
-                for len in [None, Some(n + 5), Some(n - 1)].into_iter().filter(|_| is_right) {
+                let is_valid = onesided == 0 || shape[shape.len() - 1] == 1 + inverse;
+                for len in [None, Some(n + 5), Some(n - 1)].into_iter().filter(|_| is_valid) {
                     let attr = |name, value: usize| (name, Attr::Int(value.try_into().unwrap()));
                     let attrs = [attr("inverse", inverse), attr("onesided", onesided)];
                     let case = |version| {

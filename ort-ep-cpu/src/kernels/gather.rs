@@ -1,5 +1,5 @@
-//! Gather and GatherND of elements of any width, on all threads: both move runs of the input from where tuples of indices
-//! lead. A tuple of Gather is one index, and each index of the axes before its own has the same tuples.
+//! Gather and GatherND of elements of any width, on all threads: both copy runs of the input that tuples of indices
+//! select. A tuple of Gather is one index, and each index of the axes before its axis uses the same tuples.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 struct GatherKernel {
     which: Which,
     dtype: DType,
-    /// The bytes of an element.
+    /// Bytes per element.
     width: usize,
-    /// What tells which index or shape is wrong.
+    /// Reports which index or shape is invalid.
     eval: Arc<dyn Operator>,
 }
 
@@ -31,16 +31,16 @@ enum Which {
     Tuples(GatherNd),
 }
 
-/// What a shape signature makes of it: run `i` of group `g` is where tuple `i` leads from `g·group_bytes` on.
+/// Prepared state for one shape signature: run `i` of group `g` is selected by tuple `i`, starting at `g·group_bytes`.
 struct State {
     shape: Shape,
-    /// How many runs a group has.
+    /// Runs per group.
     n: usize,
     group_bytes: usize,
-    /// Whether all groups have the same tuples.
+    /// Whether all groups use the same tuples.
     is_shared: bool,
     axes: Vec<IndexedAxis>,
-    /// The bytes of a run.
+    /// Bytes per run.
     run: usize,
 }
 
@@ -66,8 +66,8 @@ impl Kernel for GatherKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let state: &Option<State> = prepared.state()?;
-        let is_right = state.as_ref().map_or(Ok(false), |state| self.gather(state, io))?;
-        if is_right { Ok(()) } else { Ok(self.eval.eval(io.inputs, io.outputs)?) }
+        let is_valid = state.as_ref().map_or(Ok(false), |state| self.gather(state, io))?;
+        if is_valid { Ok(()) } else { Ok(self.eval.eval(io.inputs, io.outputs)?) }
     }
 
     fn variant(&self) -> &'static str {
@@ -76,14 +76,14 @@ impl Kernel for GatherKernel {
 }
 
 impl GatherKernel {
-    /// `y[a…, i…, b…] = x[a…, indices[i…], b…]`; `None` if it has no size.
+    /// `y[a…, i…, b…] = x[a…, indices[i…], b…]`; `None` if it is empty.
     fn one(&self, axis: usize, x: &[usize], indices: &[usize]) -> Option<State> {
         let shape = [&x[..axis], indices, &x[axis + 1..]].concat();
         self.state(&shape, (indices, true), (&x[axis..], 1))
     }
 
-    /// `y[b…, i…, :] = x[b…, indices[b…, i…, 0], …, indices[b…, i…, k − 1], :]`; `None` if shapes do not fit, or it
-    /// has no size.
+    /// `y[b…, i…, :] = x[b…, indices[b…, i…, 0], …, indices[b…, i…, k − 1], :]`; `None` if shapes do not match, or it
+    /// is empty.
     fn tuples(&self, batch_dims: usize, x: &[usize], indices: &[usize]) -> Option<State> {
         let (&k, outer) = indices.split_last()?;
         let (batches, tuples) = outer.split_at_checked(batch_dims)?;
@@ -92,7 +92,7 @@ impl GatherKernel {
         self.state(&shape, (tuples, false), (group, k))
     }
 
-    /// Of groups of these dimensions, of which `k` are indexed.
+    /// The state for groups of these dimensions, the first `k` of which are indexed.
     fn state(
         &self,
         shape: &[usize],
@@ -122,7 +122,7 @@ impl GatherKernel {
 }
 
 impl State {
-    /// Where runs from the `first` on are; whether every index is in range.
+    /// Writes the offsets of runs `first..`; returns whether every index is in range.
     fn places(&self, indices: Indices<'_>, mut first: usize, mut places: &mut [usize]) -> bool {
         let mut fit = true;
         while !places.is_empty() {
@@ -131,7 +131,7 @@ impl State {
             let (now, rest) = places.split_at_mut(n);
             now.fill(group * self.group_bytes);
             let tuple = if self.is_shared { tuple } else { first };
-            fit &= indices.lead(&self.axes, tuple, now);
+            fit &= indices.add_offsets(&self.axes, tuple, now);
             (first, places) = (first + n, rest);
         }
         fit
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_take_the_place_of_the_axis() {
+    fn indices_replace_the_axis() {
         let cases: [(&[usize], i64, &[usize]); 8] = [
             (&[7], 0, &[]),
             (&[3, 4], -1, &[5]),
@@ -165,7 +165,7 @@ mod tests {
             (&[300, 2], 1, &[]),
             (&[3, 4], 0, &[0]),
             (&[2, 0, 3], 0, &[4]),
-            // Shared by threads.
+            // Large enough for several threads.
             (&[1000, 37], 0, &[6011]),
             (&[90, 7, 11], 1, &[300]),
         ];
@@ -189,7 +189,7 @@ mod tests {
             (&[2, 3, 4], 2, &[2, 3, 1]),
             (&[2, 3], 0, &[4, 0]),
             (&[2, 0], 0, &[3, 1]),
-            // Shared by threads.
+            // Large enough for several threads.
             (&[40, 50, 30], 1, &[40, 900, 1]),
         ];
         for (shape, batch_dims, of_indices) in cases {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_out_of_range_is_named() {
+    fn an_index_out_of_range_is_reported() {
         for op in ["Gather", "GatherND"] {
             for (dim, index) in [(3, 3_i64), (3, -4), (0, 0)] {
                 let index = Tensor::from_slice(&[2, 1], &[-1, index]).unwrap();

@@ -17,7 +17,7 @@ use crate::pieces::{PIECE, Rows, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// What it costs to copy an element, in multiply-adds: 0.5 ns.
+/// The cost of copying an element, in multiply-adds: 0.5 ns.
 const COST: usize = 48;
 
 #[derive(Debug)]
@@ -25,17 +25,17 @@ struct GatherElementsKernel {
     op: GatherElements,
     dtype: DType,
     index: DType,
-    /// What tells which index or shape is wrong.
+    /// Reports which index or shape is invalid.
     eval: Arc<dyn Operator>,
 }
 
-/// What a shape signature makes of it: element `(…, i, …)` of the result, of the shape of the indices, is the one
-/// of the input at `Σ i·strides[…] + index·step`.
+/// Prepared state for one shape signature: element `(…, i, …)` of the result, which has the shape of the indices, is
+/// the input's element at `Σ i·strides[…] + index·step`.
 struct State {
     shape: Shape,
     strides: Shape,
     step: usize,
-    /// How many the indices tell apart.
+    /// The dimension of the indexed axis.
     dim: usize,
 }
 
@@ -68,7 +68,7 @@ impl Kernel for GatherElementsKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let state: &Option<State> = prepared.state()?;
-        let is_right = match (state, self.dtype.word_bytes()) {
+        let is_valid = match (state, self.dtype.word_bytes()) {
             (Some(state), Some(1)) => self.words::<u8>(state, io)?,
             (Some(state), Some(2)) => self.words::<u16>(state, io)?,
             (Some(state), Some(4)) => self.words::<u32>(state, io)?,
@@ -76,7 +76,7 @@ impl Kernel for GatherElementsKernel {
             (Some(state), Some(16)) => self.words::<u128>(state, io)?,
             _ => false,
         };
-        if is_right { Ok(()) } else { Ok(self.eval.eval(io.inputs, io.outputs)?) }
+        if is_valid { Ok(()) } else { Ok(self.eval.eval(io.inputs, io.outputs)?) }
     }
 
     fn variant(&self) -> &'static str {
@@ -85,7 +85,7 @@ impl Kernel for GatherElementsKernel {
 }
 
 impl GatherElementsKernel {
-    /// Whether every index is in range.
+    /// Returns whether every index is in range.
     fn words<W: Word + Send + Sync>(
         &self,
         state: &State,
@@ -109,7 +109,7 @@ impl GatherElementsKernel {
         if x.is_empty() {
             return Ok(false);
         }
-        let is_wrong = AtomicBool::new(false);
+        let is_invalid = AtomicBool::new(false);
         let rows = Rows { len, cost: len.saturating_mul(COST) };
         rows.for_each(io.threads, y, |start, y| {
             let mut lines = Lines::new(state, start / len);
@@ -118,19 +118,19 @@ impl GatherElementsKernel {
                 let pieces = y.chunks_mut(PIECE).zip(indices.chunks(PIECE)).enumerate();
                 for (i, (y, indices)) in wanted(pieces) {
                     if !state.gather((&x[lines.origin..], i * PIECE), indices, y) {
-                        is_wrong.store(true, Ordering::Relaxed);
+                        is_invalid.store(true, Ordering::Relaxed);
                         return;
                     }
                 }
                 lines.advance(state);
             }
         });
-        Ok(!is_wrong.into_inner())
+        Ok(!is_invalid.into_inner())
     }
 }
 
 impl State {
-    /// Writes elements of a line from `first` on; element 0 would be element 0 of `x` for an index of 0. Whether
+    /// Writes elements of a line starting at `first`; for index 0, element 0 would be element 0 of `x`. Returns whether
     /// every index is in range.
     fn gather<W: Copy, I: Copy + Into<i64>>(
         &self,
@@ -152,7 +152,7 @@ impl State {
     }
 }
 
-/// Which line is next, as an index of the leading axes, and where it begins in the input.
+/// Iterates over lines: the index along the leading axes, and the line's offset in the input.
 struct Lines {
     index: SmallVec<[usize; 6]>,
     origin: usize,
@@ -220,13 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn an_index_out_of_range_is_named() {
+    fn an_index_out_of_range_is_reported() {
         for index in [3_i64, -4] {
             let index = Tensor::from_slice(&[2], &[0, index]).unwrap();
             let case = Case::new("GatherElements", 13).input(floats(&[3])).input(index);
             assert!(case.error().to_string().contains("indices"));
         }
-        // Nothing has elements for any thread.
+        // An empty result, which no thread computes.
         let indices = Tensor::zeros(ort_tensor::DType::I64, &[1, 700, 900]).unwrap();
         let case = Case::new("GatherElements", 13).input(floats(&[0, 700, 900])).input(indices);
         assert!(case.error().to_string().contains("indices"));

@@ -18,7 +18,7 @@ use crate::summand::{Summand, is_factor, is_summand, with_summand};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// One product, `b` packed if it is constant.
+/// One product; `b` is packed if it is constant.
 #[derive(Debug)]
 struct GemmKernel {
     cpu: Cpu,
@@ -27,20 +27,20 @@ struct GemmKernel {
     b: Option<Packed>,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     product: Product,
     bias: Bias,
 }
 
-/// How the third operand enters.
+/// The third operand.
 enum Bias {
     None,
-    /// `[n]`, as it is.
+    /// `[n]`, used directly.
     ByColumn,
-    /// `[m, 1]`, as it is.
+    /// `[m, 1]`, used directly.
     ByRow,
-    /// Of any other shape, or times a factor: element `(i, j)` is `i·strides[0] + j·strides[1]`.
+    /// Any other shape, or with a factor: element `(i, j)` is at `i·strides[0] + j·strides[1]`.
     Scaled {
         strides: [usize; 2],
     },
@@ -103,7 +103,7 @@ impl GemmKernel {
         })
     }
 
-    /// The product of tensors of `S`, computed in `T`.
+    /// Computes the product of tensors of `S` in `T`.
     fn multiply<S: Element + Pod, T: Summand>(
         &self,
         State { product, bias }: &State,
@@ -144,7 +144,7 @@ impl Kernel for GemmKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[a, b, ref rest @ ..] = shapes else { return Err(KernelError::ForeignState) };
         let product = self.product(a, b)?;
-        // An absent input and a scalar have the same shape; the run knows which it is.
+        // An absent input and a scalar have the same shape; the run distinguishes them.
         let bias = match rest {
             [c, ..] if self.op.beta != 0.0 => self.bias(c, product.shape())?,
             _ => Bias::None,
@@ -168,7 +168,7 @@ impl Kernel for GemmKernel {
     }
 }
 
-/// The part of `beta·C`, of these strides.
+/// Writes the part of `beta·C` with these strides.
 fn write_scaled<T: Summand>(beta: T, c: &[T], [row, column]: [usize; 2], part: &mut Part<'_, T>) {
     let first = part.columns.start * column;
     part.for_each_row(|i, y| {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bias_stretches_and_is_scaled() {
+    fn the_bias_is_broadcast_and_scaled() {
         let shapes: [&[usize]; 6] = [&[], &[1], &[33], &[1, 33], &[20, 1], &[20, 33]];
         for shape in shapes {
             for (alpha, beta) in [(1.0, 1.0), (2.0, -3.0), (0.5, 0.0)] {
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn activations_are_applied_to_the_sums() {
         for name in ["Relu", "LeakyRelu", "Tanh", "Sigmoid", "HardSwish", "Elu", "Softplus"] {
-            // The sums are exact, so that only the function rounds: that of hard swish three times.
+            // The sums are exact, so only the function rounds: hard swish three times.
             case("FusedGemm")
                 .attr("activation", Attr::String(name.into()))
                 .input(integers(&[40, 70]))

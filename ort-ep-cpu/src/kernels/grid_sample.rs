@@ -1,5 +1,5 @@
-//! GridSample of planes, f32 and f64: where a point takes its elements from, and with which weights, is
-//! worked out once for a tile of points, and used for every channel.
+//! GridSample of planes, f32 and f64: the elements and weights of each point are
+//! computed once for a tile of points, and used for every channel.
 
 // collects are bounded: by the taps of a mode
 
@@ -15,11 +15,11 @@ use crate::cpu::{Team, n_parts, per_part};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// The points of a tile.
+/// Points per tile.
 const POINTS: usize = 64;
-/// The most elements that a point is made of.
+/// The maximum number of elements that a point reads.
 const TAPS: usize = 16;
-/// What it costs to take an element, in multiply-adds.
+/// The cost of reading an element, in multiply-adds.
 const COST: usize = 64;
 
 #[derive(Debug)]
@@ -28,9 +28,9 @@ struct GridSampleKernel {
     dtype: DType,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
-    /// Of the result, `[n, c, height, width]`; `None` if only `eval` can do it.
+    /// The shape of the result, `[n, c, height, width]`; `None` if only `eval` supports it.
     shape: Option<Shape>,
     /// The height and width of a plane.
     plane: [usize; 2],
@@ -50,7 +50,7 @@ impl Kernel for GridSampleKernel {
         let (&[n, c, height, width], &[_, rows, columns, 2]) = (x, grid) else {
             return Ok(Prepared::new(State { shape: None, plane: [0; 2] }));
         };
-        // What is empty or does not fit, the operator knows.
+        // Empty or mismatched shapes are left to the operator.
         let fits = grid[0] == n && !x.contains(&0) && !grid.contains(&0);
         let shape = fits.then(|| Shape::from_slice(&[n, c, rows, columns]));
         Ok(Prepared::new(State { shape, plane: [height, width] }))
@@ -70,10 +70,10 @@ impl Kernel for GridSampleKernel {
     }
 }
 
-/// Where the points of a tile take their elements from: `taps[starts[i]..starts[i + 1]]`.
+/// The elements that the points of a tile read: `taps[starts[i]..starts[i + 1]]`.
 struct Tile<T> {
     starts: [usize; POINTS + 1],
-    /// How many each has, if all have as many.
+    /// The number of taps per point, if all have the same number.
     n_each: Option<usize>,
     taps: [(u32, T); POINTS * TAPS],
 }
@@ -92,7 +92,7 @@ impl GridSampleKernel {
         if u32::try_from(n_plane).is_err() || x.is_empty() || y.is_empty() {
             return Ok(self.op.eval(io.inputs, io.outputs)?);
         }
-        // Threads share channels: each works out all places.
+        // Threads share channels: each computes all taps.
         let n_parts = n_parts(io.threads, y.len().saturating_mul(COST));
         let per_part = per_part(io.threads, c, n_parts.min(c));
         let images = x.chunks_exact(c * n_plane).zip(grid.chunks_exact(2 * n_points));
@@ -117,7 +117,7 @@ impl GridSampleKernel {
         Ok(())
     }
 
-    /// Works out where the points of a tile are.
+    /// Computes the taps of the points of a tile.
     fn place<T: Weight>(&self, points: &[T], [height, width]: [usize; 2], tile: &mut Tile<T>) {
         let is_double = T::DTYPE == DType::F64;
         let mut n = 0;
@@ -126,7 +126,7 @@ impl GridSampleKernel {
             let columns: SmallVec<[_; 4]> = self.op.axis_taps(column, width, is_double).collect();
             for (i, row_weight) in self.op.axis_taps(row, height, is_double) {
                 for &(j, weight) in &columns {
-                    // What `sample` has looked at.
+                    // `sample` has checked that the index fits.
                     let at = u32::try_from(i * width + j).unwrap_or(u32::MAX);
                     tile.taps[n] = (at, <T as Number>::from_f64(row_weight * weight));
                     n += 1;
@@ -142,7 +142,7 @@ impl GridSampleKernel {
     }
 }
 
-/// What a result costs, in multiply-adds.
+/// The cost of a result, in multiply-adds.
 fn y_cost(shape: &[usize]) -> usize {
     shape.iter().fold(COST, |cost, dim| cost.saturating_mul(*dim))
 }
@@ -158,7 +158,7 @@ impl<T: Weight> Tile<T> {
             let taps = &self.taps[ends[0]..ends[1]];
             let terms = taps.iter().map(|&(at, weight)| weight * plane[at as usize]);
             *y = match taps.len() {
-                // An element is itself, whatever it is.
+                // A tap of weight 1 copies the element, even NaN.
                 1 if taps[0].1 == T::ONE => plane[taps[0].0 as usize],
                 _ => terms.fold(T::default(), |sum, term| sum + term),
             };
@@ -167,7 +167,7 @@ impl<T: Weight> Tile<T> {
 }
 
 impl<T: Weight> Tile<T> {
-    /// The same, if each point has `N`.
+    /// The same for points that all have `N` taps.
     fn sum_of<const N: usize>(&self, plane: &[T], y: &mut [T]) {
         for (y, taps) in y.iter_mut().zip(self.taps.as_chunks::<N>().0) {
             let terms = taps.map(|(at, weight)| weight * plane[at as usize]);
@@ -176,7 +176,7 @@ impl<T: Weight> Tile<T> {
     }
 }
 
-/// A float that weights are computed in.
+/// A float type in which weights are computed.
 trait Weight: Element + Number + std::ops::Add<Output = Self> + std::ops::Mul<Output = Self> {
     const ONE: Self;
 }
@@ -196,7 +196,7 @@ mod tests {
 
     use crate::case::{Case, floats, within};
 
-    /// Points from beyond −1 to beyond 1.
+    /// Points from below −1 to above 1.
     fn grid(shape: &[usize]) -> Tensor {
         let points = floats(shape);
         let points = points.as_slice::<f32>().unwrap().iter().map(|x| x * 0.3);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_sampled_as_the_operator_does() {
+    fn samples_equal_the_operators() {
         for mode in ["linear", "nearest", "cubic"] {
             for (padding, corners) in
                 ["zeros", "border", "reflection"].into_iter().flat_map(|p| [(p, 0), (p, 1)])
@@ -217,7 +217,7 @@ mod tests {
                         .input(floats(x))
                         .input(grid(points))
                 };
-                // Elements are at most 4, and weights of cubics at most 2.
+                // Elements are at most 4, and cubic weights at most 2.
                 let error = within(4.0 * 16.0 * f32::EPSILON);
                 case(&[2, 3, 13, 17], &[2, 11, 19, 2]).check(&error);
                 case(&[1, 5, 1, 1], &[1, 1, 3, 2]).check(&error);

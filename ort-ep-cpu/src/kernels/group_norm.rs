@@ -1,5 +1,5 @@
-//! GroupNormalization and InstanceNormalization in f32: a mean and a deviation a group of channels, which
-//! lie side by side, and a factor and a summand a channel.
+//! GroupNormalization and InstanceNormalization in f32: a mean and a deviation per group of adjacent channels,
+//! and a scale and a shift per channel.
 
 // collects are bounded: one
 
@@ -15,9 +15,9 @@ use crate::pieces::{PIECE, Rows, first_and_output, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
-/// What an element costs, in multiply-adds.
+/// The cost of an element, in multiply-adds.
 const COST: usize = 12;
-/// Elements whose sum is one term of the sum of a group, which is one of f64: a rounding error grows with
+/// Elements whose sum is one term of the f64 sum of a group: the rounding error grows with
 /// the length of a sum.
 const TERM: usize = 1 << 12;
 
@@ -27,25 +27,25 @@ struct GroupNormKernel {
     op: GroupNormalization,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     channels: usize,
-    /// The channels of a group, and those with one scale and summand.
+    /// Channels per group, and channels per scale and shift.
     n_in_group: usize,
     n_shared: usize,
-    /// Elements of a channel.
+    /// Elements per channel.
     plane: usize,
 }
 
 /// A group is read before it is written.
 fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     let node = graph.get_node(id)?;
-    let is_ours = op::<GroupNormalization>(graph, id).is_some() && is_ours(graph, node);
-    is_ours.then(|| Claim { in_place: [(0, 0)].into_iter().collect(), ..Claim::one(id, node) })
+    let is_supported = op::<GroupNormalization>(graph, id).is_some() && is_supported(graph, node);
+    is_supported.then(|| Claim { in_place: [(0, 0)].into_iter().collect(), ..Claim::one(id, node) })
 }
 
 /// Whether there are channels, and everything is f32.
-fn is_ours(graph: &Graph, node: &Node) -> bool {
+fn is_supported(graph: &Graph, node: &Node) -> bool {
     let mut inputs = node.inputs.iter().flatten().map(|&id| graph.fact(id));
     let rank = inputs.clone().next().and_then(Fact::rank);
     rank.is_some_and(|rank| rank > 1) && inputs.all(|fact| fact.dtype() == Some(DType::F32))
@@ -53,15 +53,15 @@ fn is_ours(graph: &Graph, node: &Node) -> bool {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let [id] = compiler.claim.nodes[..] else { return Ok(None) };
-    let is_ours = is_ours(compiler.graph, compiler.graph.node(id));
-    let op = compiler.op::<GroupNormalization>().filter(|_| is_ours);
+    let is_supported = is_supported(compiler.graph, compiler.graph.node(id));
+    let op = compiler.op::<GroupNormalization>().filter(|_| is_supported);
     let kernel = |&op| Box::new(GroupNormKernel { isa: compiler.cpu.isa, op }) as Box<dyn Kernel>;
     Ok(op.map(kernel))
 }
 
 impl GroupNormKernel {
     /// The mean, and `1 / √(variance + epsilon)`.
-    #[expect(clippy::cast_possible_truncation, reason = "rounded to what results are")]
+    #[expect(clippy::cast_possible_truncation, reason = "results are f32")]
     fn moments(&self, x: &[f32]) -> [f32; 2] {
         let terms = || wanted(x.chunks(PIECE)).flat_map(|x| x.chunks(TERM));
         let sum = |term: &dyn Fn(&[f32]) -> f32| terms().map(|x| f64::from(term(x))).sum::<f64>();
@@ -135,13 +135,13 @@ mod tests {
     use super::PIECE;
     use crate::case::{Case, floats, within};
 
-    /// Normal values are at most the root of the number of elements: 9 of the small groups, and of the
-    /// large ones, whose values are spread evenly, less. They have five roundings before they are scaled by
-    /// at most 4 and moved by as much.
+    /// Normalized values are at most the root of the number of elements: 9 in the small groups, and less in the
+    /// large ones, whose values are evenly distributed. They have five roundings before they are scaled by
+    /// at most 4 and shifted by as much.
     const BOUND: f32 = 40.0 * 6.0 * f32::EPSILON;
 
     #[test]
-    fn every_group_has_moments_of_its_own() {
+    fn every_group_has_its_own_moments() {
         for shape in [
             &[2, 6, 5, 7][..],
             &[1, 6, 60, 61],

@@ -1,5 +1,5 @@
-//! Functions of one operand of 16-bit floats: a tile at a time, widened to f32, computed as the functions
-//! of f32 are, and rounded once more.
+//! Functions of one operand in 16-bit floats: a tile at a time is widened to f32, computed by the functions
+//! for f32, and rounded once.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::OpError;
@@ -14,10 +14,10 @@ use crate::pieces::{Rows, first_and_output};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// The elements of a tile: 4 KiB of f32, which stay in the first-level cache.
+/// Elements per tile: 4 KiB of f32, which stay in the first-level cache.
 pub(super) const TILE: usize = 1024;
 
-/// A float of 16 bits.
+/// A 16-bit float.
 pub(super) trait Half: Element {
     fn widen(isa: Isa, x: &[Self], y: &mut [f32]);
     fn narrow(isa: Isa, x: &[f32], y: &mut [Self]);
@@ -97,7 +97,7 @@ impl HalfKernel {
         Ok(())
     }
 
-    /// The function with the bounds that a run gives.
+    /// The function with the bounds given in this run.
     fn bounded<T: Half>(&self, inputs: Inputs<'_>) -> Result<Function, KernelError> {
         let bound = |index, absent| {
             let Some(bound) = inputs.optional_tensor(index)? else { return Ok(absent) };
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_within_a_unit_of_what_the_operator_gives() {
+    fn functions_are_within_a_unit_of_the_operator() {
         let names = [
             ("Abs", 13),
             ("Exp", 13),
@@ -142,7 +142,7 @@ mod tests {
             ("Celu", 12),
             ("LeakyRelu", 16),
             ("Softplus", 22),
-        ]; // The list of unary.rs has the others.
+        ]; // The others are listed in unary.rs.
         for (name, version) in names {
             for n in [0, 1, 17, 3000, 150_001] {
                 let case = |x| Case::new(name, version).input(x);

@@ -1,4 +1,4 @@
-//! Hardmax of every float: zeros, and a one where the first of the largest of a lane is.
+//! Hardmax of every float type: zeros, and a one at the first maximum of each lane.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
@@ -16,9 +16,9 @@ use crate::pieces::{Rows, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// The lanes whose indices are found at a time.
+/// Lanes whose indices are computed at a time.
 const WIDTH: usize = 256;
-/// What is searched for.
+/// Selects the first maximum.
 const GREATEST: ArgMax = ArgMax { axis: 0, keeps_dims: true, is_max: true, selects_last: false };
 
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl HardmaxKernel {
         Ok(())
     }
 
-    /// Writes the ones of rows of `len` elements, whose zeros are written.
+    /// Writes the ones of rows of `len` elements, which are already zero.
     fn rows<T: Summed>(&self, len: usize, x: &[T], y: &mut [T]) {
         for (x, y) in x.chunks(len * WIDTH).zip(y.chunks_mut(len * WIDTH)) {
             let mut found = [0; WIDTH];
@@ -102,7 +102,7 @@ impl HardmaxKernel {
         }
     }
 
-    /// Writes the ones of columns, of rows of `n` elements, whose zeros are written.
+    /// Writes the ones of columns, in rows of `n` elements, which are already zero.
     fn columns<T: Summed>(&self, n: usize, x: &[T], y: &mut [T]) {
         for first in wanted((0..n).step_by(WIDTH)) {
             let mut found = [0; WIDTH];
@@ -115,7 +115,7 @@ impl HardmaxKernel {
     }
 }
 
-/// Writes the one of a lane whose elements are `stride` apart.
+/// Writes the one of a lane with stride `stride`.
 fn mark<T: Summed>(lane: &mut [T], index: i64, stride: usize) {
     if let Ok(index) = usize::try_from(index) {
         lane[index * stride] = T::narrow(T::ONE);

@@ -1,5 +1,5 @@
-//! ReduceLogSumExp of every number over any axes, in f64. How far integers are below the greatest are integers, whose powers
-//! are looked up.
+//! ReduceLogSumExp of every numeric type over any axes, in f64. Distances of integers from their maximum are integers, whose
+//! exponentials are looked up.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use ort_tensor::{DType, Number, bf16, can_end, f16, with_dtype};
 use super::folds::{Greatest, Plan, State, Sum, Summed};
 use super::reduce::Axes;
 use super::{Compiled, Compiler, KernelDef};
-use crate::lanes::MOST_ELEMENTS;
+use crate::lanes::MAX_ELEMENTS;
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// What an element costs, in multiply-adds, and a result beside its elements.
+/// The cost of an element, and the overhead per result, in multiply-adds.
 const COST: usize = 64;
 const RESULT: usize = 512;
 
-/// The elements of rows that are short, and those of several that are computed together.
+/// The maximum length of short rows, and how many of their elements are computed together.
 const SHORT: usize = 64;
 const TILE: usize = 256;
 
-/// How many powers there are: `e⁻ⁱ` is zero from 746 on.
+/// The number of table entries: `e⁻ⁱ` is zero from 746 on.
 const N_POWERS: usize = 747;
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ struct LogSumExpKernel {
     dtype: DType,
     axes: Axes,
     keeps_dims: bool,
-    /// What computes a reduction over more axes than there are here, and of nothing.
+    /// Computes reductions with more axes than are supported here, and of empty operands.
     op: Arc<dyn Operator>,
 }
 
@@ -68,8 +68,8 @@ impl Kernel for LogSumExpKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let State { shape, plan }: &State = prepared.state()?;
-        // A sum is computed in one piece: if it is long and the run can be ended, by `eval`, which checks in between.
-        let plan = plan.as_ref().filter(|plan| plan.n <= MOST_ELEMENTS || !can_end());
+        // A sum cannot be interrupted here: cancellable runs leave long ones to `eval`, which checks for cancellation.
+        let plan = plan.as_ref().filter(|plan| plan.n <= MAX_ELEMENTS || !can_end());
         let Some(plan) = plan else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
         with_dtype!(self.dtype, number,
             T => self.compute::<T>((shape, plan), io), else => Err(KernelError::ForeignState))
@@ -139,7 +139,7 @@ impl LogSumExpKernel {
         Number::to_f64(greatest) + sums.iter().sum::<f64>().ln()
     }
 
-    /// Rows one after the other, as many as `y` has elements: their exponentials are computed together.
+    /// Contiguous rows, one per element of `y`: their exponentials are computed together.
     fn short_rows<T: Below>(&self, x: &[T], y: &mut [T]) {
         let len = x.len() / y.len().max(1);
         let n_rows = (TILE / len.max(1)).max(1);
@@ -165,13 +165,13 @@ impl LogSumExpKernel {
     }
 }
 
-/// What exponents are less by: less by an infinity or NaN, all would be NaN.
+/// The subtrahend of exponents: infinity or NaN would make all of them NaN.
 fn finite<T: Number>(greatest: T) -> f64 {
     let greatest = greatest.to_f64();
     if greatest.is_finite() { greatest } else { 0.0 }
 }
 
-/// An element, and how far below another it is.
+/// An element, and its distance from the maximum.
 trait Below: Summed + Number {
     const IS_INTEGER: bool;
 
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_gives_what_the_operator_gives() {
+    fn every_type_equals_the_operator() {
         let shapes: [&[usize]; 4] = [&[3, 4, 5, 6], &[2, 3, 70, 2], &[2, 0, 3, 1], &[3, 1, 2, 401]];
         let axes: [&[i64]; 7] = [&[0], &[3], &[-1, 1], &[0, 2], &[0, 1, 2, 3], &[2, 3], &[]];
         let integers = [DType::I32, DType::I64, DType::U32, DType::U64];

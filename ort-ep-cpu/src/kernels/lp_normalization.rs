@@ -1,4 +1,4 @@
-//! LpNormalization of every float: norms in f64, of contiguous lanes one by one, of others side by side.
+//! LpNormalization of every float type: norms in f64, of contiguous lanes one by one, of other lanes together.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError, Operator};
@@ -14,9 +14,9 @@ use crate::pieces::{Rows, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// The norms that are computed at a time.
+/// Norms computed at a time.
 const WIDTH: usize = 128;
-/// What an element costs, in multiply-adds.
+/// The cost of an element, in multiply-adds.
 const COST: usize = 16;
 
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl LpNormalizationKernel {
         Ok(())
     }
 
-    /// Sums become reciprocals of norms; of a norm of 0, 0.
+    /// Replaces sums by reciprocals of norms; for a norm of 0, 0.
     fn invert(&self, sums: &mut [f64]) {
         for sum in sums {
             let norm = if self.op.is_l1 { *sum } else { sum.sqrt() };
@@ -190,7 +190,7 @@ mod tests {
 
     use crate::case::{Case, relative};
 
-    /// Lanes of zeros and lanes whose squares are beyond f32, among others.
+    /// Includes lanes of zeros and lanes whose squares overflow f32.
     fn numbers<T: Number>(shape: &[usize]) -> Tensor {
         let number = |i: usize| match i % 911 {
             0..40 => 0.0,

@@ -17,7 +17,7 @@ use crate::summand::{Summand, is_factor, is_summand, with_summand};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// A batch of products, the right operands packed if they are constant.
+/// A batch of products; the right operands are packed if they are constant.
 #[derive(Debug)]
 struct MatMulKernel {
     cpu: Cpu,
@@ -26,11 +26,11 @@ struct MatMulKernel {
     b: Option<Packed>,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     product: Product,
     shape: Shape,
-    /// The operands', as they are stored.
+    /// The shapes of the operands as stored.
     stored: [Shape; 2],
 }
 
@@ -50,21 +50,21 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(Some(Box::new(MatMulKernel { cpu: compiler.cpu, dtype, op, b })))
 }
 
-/// Whether the left operand is known to be a single row.
+/// Whether the left operand is certainly a single row.
 fn is_row(dims: &[Dim], arrangement: Arrangement) -> bool {
     let perm = arrangement.perm(dims.len());
     let rows = perm.split_last().map_or(&[][..], |(_, rows)| rows);
     rows.iter().all(|&axis| dims[axis] == Dim::Known(1))
 }
 
-/// An operand as the product reads it.
+/// An operand in the order that the product reads it.
 struct Operand {
     shape: Shape,
     strides: Shape,
 }
 
 impl Operand {
-    /// Of this shape, in memory for a tensor of shape `room`.
+    /// An operand of this shape, stored in memory for a tensor of shape `room`.
     fn new(stored: &[usize], arrangement: Arrangement, room: &[usize]) -> Self {
         let (perm, own) = (arrangement.perm(stored.len()), row_major_strides(room));
         Self {
@@ -73,12 +73,12 @@ impl Operand {
         }
     }
 
-    /// How many dimensions the batch has.
+    /// The rank of the batch.
     fn n_batch(&self) -> usize {
         self.shape.len().saturating_sub(2)
     }
 
-    /// The stride along dimension `i` of a batch of `n_batch` dimensions; 0 where it stretches.
+    /// The stride along dimension `i` of a batch of `n_batch` dimensions; 0 where it is broadcast.
     fn batch_stride(&self, i: usize, n_batch: usize) -> usize {
         match (i + self.n_batch()).checked_sub(n_batch) {
             Some(i) if self.shape[i] != 1 => self.strides[i],
@@ -88,7 +88,7 @@ impl Operand {
 }
 
 impl MatMulKernel {
-    /// For operands of these shapes, the second in memory for a tensor of shape `room`.
+    /// The state for operands of these shapes, the second in memory for a tensor of shape `room`.
     fn state(&self, a: &[usize], b: &[usize], room: &[usize]) -> Result<State, KernelError> {
         let stored = [a, b].map(Shape::from_slice);
         let (a, mut b) = (Operand::new(a, self.op.a, a), Operand::new(b, self.op.b, room));
@@ -123,7 +123,7 @@ impl MatMulKernel {
         Ok(State { product, shape, stored })
     }
 
-    /// The products of tensors of `S`, computed in `T`.
+    /// Computes the products of tensors of `S` in `T`.
     fn multiply<S: Element + Pod, T: Summand>(
         &self,
         State { product, shape, .. }: &State,
@@ -159,16 +159,16 @@ impl Kernel for MatMulKernel {
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let mut state: &State = prepared.state()?;
         let room = io.inputs.tensor(1)?.shape();
-        let roomy;
+        let in_room;
         if *room != *state.stored[1] {
             let [a, b] = &state.stored;
-            roomy = self.state(a, b, room)?;
-            state = &roomy;
+            in_room = self.state(a, b, room)?;
+            state = &in_room;
         }
         with_summand!(self.dtype, (S, T) => self.multiply::<S, T>(state, io))
     }
 
-    // How the left operand lies decides how much scratch a run takes.
+    // The scratch of a run depends on the strides of the left operand.
     fn reads_room(&self, input: usize, _axis: usize) -> bool {
         input == 1 && self.b.is_none()
     }
@@ -192,7 +192,7 @@ mod tests {
     use crate::summand::of_type;
 
     #[test]
-    fn batches_of_any_rank_stretch_to_each_other() {
+    fn batches_of_any_rank_broadcast() {
         let cases: [(&[usize], &[usize]); 14] = [
             (&[3], &[3]),
             (&[7], &[7, 5]),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_lie_as_the_attributes_say() {
+    fn attributes_transpose_operands() {
         let flag = |i: u32, name| (name, Attr::Int(i64::from(i & 1)));
         for bits in 0..16_u32 {
             let attrs = [

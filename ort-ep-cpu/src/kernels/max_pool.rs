@@ -13,7 +13,7 @@ use ort_tensor::{DType, Element, Shape};
 
 use super::conv::axes;
 use super::{Compiled, Compiler, KernelDef};
-use crate::cpu::{Cpu, MOST_OPERATIONS};
+use crate::cpu::{Cpu, MAX_OPERATIONS};
 use crate::pieces::{Rows, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -25,7 +25,7 @@ struct MaxPoolKernel {
     dtype: DType,
 }
 
-/// The sizes of one signature of shapes.
+/// The sizes for one shape signature.
 #[derive(Debug)]
 struct Geometry {
     /// The shape of the result.
@@ -71,7 +71,7 @@ impl Kernel for MaxPoolKernel {
 }
 
 impl Geometry {
-    /// The f32s that have room for the elements of scratch of this type.
+    /// Scratch for elements of this type, in f32.
     fn scratch_len(&self, dtype: DType) -> usize {
         let n_bytes = dtype.n_bytes(self.windows.scratch_len()).unwrap_or(usize::MAX);
         n_bytes.div_ceil(size_of::<f32>())
@@ -100,7 +100,7 @@ impl MaxPoolKernel {
             let scratch = &mut bytemuck::cast_slice_mut(scratch)[..windows.scratch_len()];
             for (plane, y) in (start / n_outputs..).zip(y.chunks_exact_mut(n_outputs)) {
                 let x = &x[plane * n_inputs..][..n_inputs];
-                for part in wanted(plane_parts(windows.axes, MOST_OPERATIONS / n_steps)) {
+                for part in wanted(plane_parts(windows.axes, MAX_OPERATIONS / n_steps)) {
                     let (windows, y) = (WindowMax { axes: part.axes }, &mut y[part.outputs]);
                     windows.run(self.cpu.isa, &x[part.inputs], (least, y), scratch);
                 }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_those_of_eval() {
+    fn results_equal_eval() {
         let ints = |values: &[i64]| Attr::Ints(values.to_vec());
         let case = |kernel: &[i64], pads: &[i64], strides: &[i64], dilations: &[i64]| {
             let case = Case::new("MaxPool", 12).attr("kernel_shape", ints(kernel));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_of_padding_alone_have_the_least_value() {
+    fn windows_of_padding_have_the_least_value() {
         let ints = |values: &[i64]| Attr::Ints(values.to_vec());
         for x in [numbers::<i8>(&[1, 2, 4]), numbers::<f64>(&[1, 2, 4])] {
             let case = Case::new("MaxPool", 12).attr("kernel_shape", ints(&[2]));

@@ -1,5 +1,5 @@
-//! The kernels. `kernels!` declares each file and registers what it defines, in the order in which
-//! they are asked: the first that takes a node compiles it.
+//! The kernels. `kernels!` declares each file and registers its definition, in the order in which
+//! they are tried: the first that accepts a node compiles it.
 
 use std::ops::Range;
 
@@ -10,27 +10,27 @@ use ort_tensor::{DType, Tensor};
 
 use crate::cpu::Cpu;
 
-/// What a kernel file offers.
+/// The interface of a kernel file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelDef {
-    /// The nodes it takes together with a root, or more in place than the operator's `eval` does;
-    /// `None` leaves the root to others, which may still compile it as one node.
+    /// Claims nodes together with a root, or more in-place pairs than the operator's `eval` supports;
+    /// `None` leaves the root to other kernels, which may still compile it as one node.
     pub(crate) claim: fn(&Graph, NodeId) -> Option<Claim>,
-    /// The kernel for a claim; `None` if it is not for this file.
+    /// The kernel for a claim; `None` if this file does not support it.
     pub(crate) compile: fn(&Compiler<'_>) -> Compiled,
 }
 
-/// The kernel for a claim; `None` if a file has none.
+/// The kernel for a claim; `None` if the file does not support it.
 pub(crate) type Compiled = Result<Option<Box<dyn Kernel>>, CompileError>;
 
 impl KernelDef {
-    /// A kernel for nodes as they are.
+    /// A kernel that claims single nodes.
     const fn one(compile: fn(&Compiler<'_>) -> Compiled) -> Self {
         Self { claim: |_, _| None, compile }
     }
 }
 
-/// What a kernel is compiled from.
+/// The inputs of compilation.
 pub(crate) struct Compiler<'a> {
     pub(crate) cpu: Cpu,
     pub(crate) graph: &'a Graph,
@@ -47,7 +47,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// What is known of an input; `None` if it is absent.
+    /// The fact of an input; `None` if it is absent.
     pub(crate) fn fact(&self, input: usize) -> Option<&'a Fact> {
         self.claim.inputs.get(input).copied().flatten().map(|id| self.graph.fact(id))
     }
@@ -63,7 +63,7 @@ impl<'a> Compiler<'a> {
         self.graph.constant(self.claim.inputs.get(input).copied().flatten()?)
     }
 
-    /// The constant at `input`, whose elements are `T`s, packed by `recipe` into others; `None` if there
+    /// The constant at `input`, with elements of type `T`, packed by `recipe` to other elements; `None` if there
     /// is no such constant.
     pub(crate) fn pack<T: Pod>(
         &self,
@@ -78,14 +78,14 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// The element type of the first of these inputs, if it is there and all that are there have it.
+    /// The element type of these inputs, if the first is present and all present ones agree.
     pub(crate) fn dtype_of(&self, mut inputs: Range<usize>) -> Option<DType> {
         let dtype = self.fact(inputs.start)?.dtype()?;
         let is_same = |input| self.fact(input).is_none_or(|fact| fact.dtype() == Some(dtype));
         inputs.all(is_same).then_some(dtype)
     }
 
-    /// Whether the first of these inputs is there, and all that are there are f32.
+    /// Whether the first of these inputs is present, and all present ones are f32.
     pub(crate) fn are_f32(&self, inputs: Range<usize>) -> bool {
         let is_f32 = |input| self.fact(input).is_none_or(|fact| fact.dtype() == Some(DType::F32));
         self.fact(inputs.start).is_some() && inputs.into_iter().all(is_f32)
@@ -106,7 +106,7 @@ macro_rules! named {
             ort_kernels::Isa::Generic => concat!($kernel, "/", $generic),
         }
     };
-    // Which products are faster on matrix tiles depends on their size.
+    // Whether matrix tiles are faster depends on the size of a product.
     ($isa:expr => $kernel:literal: product) => {
         match $isa {
             ort_kernels::Isa::Amx(_) => concat!($kernel, "/amx_32x32 or avx512_14x32"),
@@ -131,7 +131,7 @@ macro_rules! kernels {
     };
 }
 
-// One a line.
+// One per line.
 kernels! {
     affine_grid,
     arg_max,
@@ -152,7 +152,7 @@ kernels! {
     compress,
     concat,
     conv_transpose,
-    // What ends a convolution is not the start of a chain.
+    // Before `chain`: the epilogue of a convolution must not start a chain.
     nchwc_conv,
     chain,
     conv,
@@ -199,7 +199,7 @@ kernels! {
     unary,
     unary_f64,
     variadic,
-    // What has a kernel of its own type is not for these.
+    // After the kernels of specific types.
     elements,
     halves,
     pairs,

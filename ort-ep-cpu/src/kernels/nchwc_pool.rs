@@ -27,7 +27,7 @@ struct PoolKernel {
     kind: PoolKind,
 }
 
-/// The sizes of one signature of shapes.
+/// The sizes for one shape signature.
 #[derive(Debug)]
 struct Geometry {
     /// The shape of the result.
@@ -35,7 +35,7 @@ struct Geometry {
     pool: Pool,
 }
 
-/// Planes that become one pixel each.
+/// Reduction of planes to one pixel each.
 #[derive(Debug)]
 struct GlobalKernel {
     isa: Isa,
@@ -68,7 +68,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(Some(Box::new(GlobalKernel { isa: cpu.isa, block: *block, is_mean })))
 }
 
-/// The sizes of an input in blocks.
+/// The sizes of an NCHWc input.
 pub(super) fn sizes(shapes: &[&[usize]], block: usize) -> Result<[usize; 4], KernelError> {
     let x = shapes.first().copied().unwrap_or_default();
     let &[n, c, h, w] = x else {
@@ -107,7 +107,7 @@ impl Kernel for PoolKernel {
         let [height, width] = &pool.axes;
         let n_inputs = height.input * width.input * pool.block;
         let len = width.output * pool.block;
-        // Memory is most of what it costs: an output row has the input rows of a stride to itself.
+        // Memory traffic dominates: an output row reads `stride` input rows.
         let read = height.stride.saturating_mul(width.input * pool.block);
         let taps = len.saturating_mul(height.kernel.saturating_add(width.kernel));
         let rows = Rows { len, cost: taps.saturating_add(read.saturating_mul(4)) };
@@ -141,7 +141,7 @@ impl Kernel for GlobalKernel {
         let y: &mut [f32] =
             TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, &[n, c, 1, 1])?)?;
         let len = h * w * self.block;
-        // What a pixel costs that another core may have made.
+        // Pixels may be in the cache of another core.
         let pixels = Rows { len: self.block, cost: len.max(self.block).saturating_mul(8) };
         pixels.for_each(io.threads, y, |start, y| {
             for (i, y) in y.chunks_exact_mut(self.block).enumerate() {
@@ -177,7 +177,7 @@ mod tests {
         Case::new(name, 1).domain("com.microsoft.nchwc").attr("block_size", Attr::Int(block))
     }
 
-    /// Shape of the input, channels of a block, size of the window and other attributes.
+    /// Shape of the input, channels per block, size of the window and other attributes.
     type Setting =
         (&'static [usize], i64, &'static [i64], &'static [(&'static str, &'static [i64])]);
 

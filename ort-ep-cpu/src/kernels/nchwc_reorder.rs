@@ -1,4 +1,4 @@
-//! ReorderInput and ReorderOutput of com.microsoft.nchwc, on all threads: each writes some of the
+//! ReorderInput and ReorderOutput of com.microsoft.nchwc, on all threads: each writes a piece of the
 //! result.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
@@ -15,12 +15,12 @@ use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// From blocks to the other layout, or the other way.
+/// From NCHWc to the other layout, or vice versa.
 #[derive(Debug)]
 struct ReorderKernel {
     isa: Isa,
     block: usize,
-    /// Whether the layout without blocks is that of pixels.
+    /// Whether the other layout is NHWC.
     has_channels_last: bool,
     direction: Direction,
 }
@@ -28,11 +28,11 @@ struct ReorderKernel {
 #[derive(Clone, Copy, Debug)]
 enum Direction {
     ToBlocks,
-    /// As many channels as these.
+    /// With the number of channels.
     FromBlocks(usize),
 }
 
-/// The sizes of one signature of shapes.
+/// The sizes for one shape signature.
 #[derive(Debug)]
 struct Geometry {
     /// The shape of the result.
@@ -82,7 +82,7 @@ impl ReorderKernel {
         Ok(Geometry { shape, reorder })
     }
 
-    /// The elements that are written as a whole: a pixel of a block, a plane or a pixel of all
+    /// The unit of writing, in elements: a pixel of a block, a plane, or a pixel of all
     /// channels.
     fn unit(&self, reorder: &Reorder) -> usize {
         match (self.direction, self.has_channels_last) {
@@ -115,7 +115,7 @@ impl Kernel for ReorderKernel {
             (Direction::FromBlocks(_), false) => Reorder::blocks_to_planes,
             (Direction::FromBlocks(_), true) => Reorder::blocks_to_pixels,
         };
-        // Channels that lie side by side are best read together, unless threads would go without.
+        // Adjacent channels are best read together, unless that leaves threads idle.
         let most = match (self.direction, self.has_channels_last) {
             (Direction::ToBlocks, true) => usize::MAX,
             _ => self.block,
@@ -145,7 +145,7 @@ mod tests {
             .attr("channels_last", Attr::Int(has_channels_last.into()))
     }
 
-    /// Images, channels, height, width, and channels of a block; the last are shared by threads.
+    /// Images, channels, height, width, and channels per block; the last are large enough for several threads.
     const SIZES: [([usize; 4], usize); 9] = [
         ([1, 3, 5, 7], 8),
         ([2, 16, 7, 7], 16),
@@ -159,7 +159,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_channel_finds_its_lane() {
+    fn every_channel_is_packed_into_its_lane() {
         for ([n, c, h, w], block) in SIZES {
             let block = i64::try_from(block).unwrap();
             case("ReorderInput", block, false).input(floats(&[n, c, h, w])).check(exact);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_leave_their_lanes_and_padding_is_dropped() {
+    fn channels_are_unpacked_and_padding_is_dropped() {
         for ([n, c, h, w], block) in SIZES {
             let x = floats(&[n, c.next_multiple_of(block), h, w]);
             for has_channels_last in [false, true] {

@@ -1,5 +1,5 @@
-//! Upsample of com.microsoft.nchwc, on all threads: each row of a result is a blend of rows of its
-//! plane, then of the pixels of that blend.
+//! Upsample of com.microsoft.nchwc, on all threads: each row of a result blends rows of its
+//! plane, and then the pixels of that blend.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::OpError;
@@ -23,25 +23,25 @@ struct UpsampleKernel {
     plain: Resize,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 #[derive(Debug)]
 struct Plan {
     isa: Isa,
     block: usize,
     /// The shape of the result.
     shape: Shape,
-    /// The rows and the pixels of a plane of the input.
+    /// Rows and columns of an input plane.
     n_inputs: [usize; 2],
     rows: Axis,
     pixels: Axis,
 }
 
-/// What the elements of an axis are made of.
+/// How the elements along an axis are computed.
 #[derive(Debug)]
 enum Axis {
     /// Each is one element of the input.
     Picked(Vec<usize>),
-    /// Each is a blend of two.
+    /// Each blends two elements.
     Blended(Vec<[(usize, f32); 2]>),
 }
 
@@ -65,8 +65,8 @@ impl Axis {
     }
 }
 
-/// The two elements that one of an enlarged axis is made of. If there is one, it is two halves: a
-/// weight of zero would make a NaN of an infinity.
+/// The two elements and weights for one element of an enlarged axis. A single element counts as two halves: a
+/// weight of zero would turn infinity into NaN.
 #[expect(clippy::cast_possible_truncation, reason = "weights of f32 elements are f32")]
 fn pair(terms: &[(usize, f64)]) -> [(usize, f32); 2] {
     let mut terms = terms.iter().filter(|(_, weight)| *weight != 0.0);
@@ -75,7 +75,7 @@ fn pair(terms: &[(usize, f64)]) -> [(usize, f32); 2] {
         [Some(&a), Some(&b), None] => Some([a, b]),
         _ => None,
     };
-    let pair = pair.expect("invariant: the neighbours of a point are one or two");
+    let pair = pair.expect("invariant: a point has one or two neighbours");
     pair.map(|(i, weight)| (i, weight as f32))
 }
 
@@ -89,7 +89,7 @@ impl Plan {
         Ok(Self { isa, block, shape: to, n_inputs: [h, w], rows, pixels })
     }
 
-    /// Output row `at`, counted over all planes; `blend` holds a row of the input.
+    /// Computes output row `at`, counted over all planes; `blend` holds a row of the input.
     fn row(&self, x: &[f32], at: usize, y: &mut [f32], blend: &mut [f32]) {
         let (isa, block) = (self.isa, self.block);
         let (n_rows, len) = (self.n_inputs[0], self.n_inputs[1] * block);
@@ -109,7 +109,7 @@ impl Plan {
         }
     }
 
-    /// Whether output row `at` is the one before it.
+    /// Whether output row `at` equals the one before it.
     fn repeats(&self, at: usize) -> bool {
         let row = at % self.shape[2];
         matches!(&self.rows, Axis::Picked(rows) if row > 0 && rows[row] == rows[row - 1])
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn neighbours_are_blended() {
-        // At most 4 in size; three roundings each way, and one of the weights.
+        // At most 4 in magnitude; three roundings each way, and one of the weights.
         let bound = 4.0 * 8.0 * (f32::EPSILON / 2.0);
         for coordinates in ["asymmetric", "align_corners", "half_pixel"] {
             cases("linear", coordinates).for_each(|case| case.check(within(bound)));

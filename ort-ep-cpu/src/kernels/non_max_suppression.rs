@@ -1,5 +1,5 @@
-//! NonMaxSuppression: the classes are shared among threads; scores become keys, unsigned integers of
-//! their order, of which only as many are sorted as boxes are looked at.
+//! NonMaxSuppression: threads share the classes; scores become keys, unsigned integers in the
+//! same order, and only as many are sorted as boxes are examined.
 
 use std::cmp::Reverse;
 
@@ -15,25 +15,25 @@ use crate::cpu::{Cpu, Team, n_parts, per_part};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// What a box of a class costs, in multiply-adds.
+/// The cost of a box of a class, in multiply-adds.
 const COST: usize = 128;
-/// The best candidates that are sorted first; then twice as many each time.
+/// The number of best candidates that are sorted first; it doubles each time.
 const FIRST: usize = 32;
 
 #[derive(Debug)]
 struct NonMaxSuppressionKernel {
     cpu: Cpu,
     op: NonMaxSuppression,
-    /// The most boxes of a class, if that is a constant.
+    /// The maximum number of boxes per class, if it is constant.
     n_boxes: Option<usize>,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 #[derive(Clone, Copy, Debug)]
 struct State {
     /// Images, classes and boxes.
     dims: [usize; 3],
-    /// The most boxes of a class for which there is room.
+    /// The maximum number of boxes per class that there is room for.
     most: usize,
 }
 
@@ -89,11 +89,11 @@ impl Kernel for NonMaxSuppressionKernel {
     }
 }
 
-/// The scratch of a box: its key, and its key with its place.
+/// Scratch per box: its key, and its key with its index.
 const KEY_FLOATS: usize = 3;
 
 impl State {
-    /// What is found of a class: how many, and which.
+    /// Scratch for the results of a class: their number, and the boxes.
     fn lane(&self) -> usize {
         1 + self.most
     }
@@ -105,7 +105,7 @@ impl State {
     }
 }
 
-/// How the boxes of one class are selected.
+/// The selection of boxes of one class.
 struct Class<'a> {
     isa: Isa,
     op: &'a NonMaxSuppression,
@@ -114,7 +114,7 @@ struct Class<'a> {
 }
 
 impl Class<'_> {
-    /// Writes to `found` how many boxes are taken, and which.
+    /// Writes to `found` how many boxes are selected, and which.
     fn select(&self, boxes: &[[f32; 4]], scores: &[f32], keys: &mut [u32], found: &mut [u32]) {
         let (placed, keys) = keys.split_at_mut(2 * scores.len());
         let placed = bytemuck::cast_slice_mut::<_, u64>(placed);
@@ -151,7 +151,7 @@ impl Class<'_> {
         a.overlap(b) > self.limits.overlap
     }
 
-    /// The boxes whose scores count, as keys with places.
+    /// The boxes whose scores exceed the threshold, as keys with indices.
     fn candidates<'p>(&self, scores: &[f32], keys: &[u32], placed: &'p mut [u64]) -> &'p mut [u64] {
         let mut n = 0;
         for (i, (score, key)) in (0_u32..).zip(scores.iter().zip(keys)) {
@@ -163,7 +163,7 @@ impl Class<'_> {
     }
 }
 
-/// The `n` greatest, in order, and the others.
+/// Splits off the `n` greatest, sorted.
 fn split_best(candidates: &mut [u64], n: usize) -> (&mut [u64], &mut [u64]) {
     if n < candidates.len() {
         candidates.select_nth_unstable_by_key(n, |&x| Reverse(x));
@@ -173,13 +173,13 @@ fn split_best(candidates: &mut [u64], n: usize) -> (&mut [u64], &mut [u64]) {
     (best, rest)
 }
 
-/// The place of a key with one.
-#[allow(clippy::cast_possible_truncation, reason = "the place is in the lower bits")]
+/// The index of a key with index.
+#[allow(clippy::cast_possible_truncation, reason = "the index is in the lower bits")]
 fn place(placed: u64) -> u32 {
     !(placed as u32)
 }
 
-/// A greater score has a greater key, NaN that of −∞.
+/// A greater score has a greater key; NaN has that of −∞.
 #[inline(always)]
 fn key(score: f32) -> u32 {
     let score = if score.is_nan() { f32::NEG_INFINITY } else { score };
@@ -187,7 +187,7 @@ fn key(score: f32) -> u32 {
     if bits >> 31 == 1 { !bits } else { bits ^ 1 << 31 }
 }
 
-/// Writes what was found of each class: image, class and box.
+/// Writes the results of each class: image, class and box.
 fn write<'f>(
     found: impl Iterator<Item = &'f [u32]> + Clone,
     n_classes: usize,
@@ -212,15 +212,15 @@ mod tests {
 
     use crate::case::{Case, exact, floats};
 
-    /// Boxes of two images, of five classes; scores of which many are equal and some are NaN.
+    /// Boxes of two images and five classes; many scores are equal and some are NaN.
     fn case(n_boxes: usize, limits: (i64, f32), is_centered: bool) -> Case {
         let scores = floats(&[2, 5, n_boxes]);
-        let of_few_values = |(i, score): (usize, &f32)| match i % 41 {
+        let with_duplicates = |(i, score): (usize, &f32)| match i % 41 {
             0 => f32::NAN,
             _ => (score * 16.0).round(),
         };
         let scores: Vec<_> =
-            scores.as_slice().unwrap().iter().enumerate().map(of_few_values).collect();
+            scores.as_slice().unwrap().iter().enumerate().map(with_duplicates).collect();
         Case::new("NonMaxSuppression", 11)
             .attr("center_point_box", Attr::Int(is_centered.into()))
             .input(floats(&[2, n_boxes, 4]))
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_are_those_of_the_operator() {
+    fn boxes_equal_the_operators() {
         for (n_boxes, most) in [(1, 1), (33, 3), (1000, 20), (700, 1000), (64, 0), (0, 5)] {
             for (overlap, is_centered) in [(0.5, false), (0.05, true), (1.0, false)] {
                 case(n_boxes, (most, overlap), is_centered).check(exact);

@@ -1,5 +1,5 @@
-//! Pad of elements of any width, on all threads. Rows are those of the innermost axis that is padded, whose entries are runs of
-//! the axes behind it; each is put together from stretches of a row of the input.
+//! Pad of elements of any width, on all threads. Rows are those of the innermost padded axis, whose entries are runs of
+//! the axes after it; each row is assembled from segments of an input row.
 
 use std::borrow::Cow;
 
@@ -16,32 +16,32 @@ use crate::places::{BYTE, PLACE, Run, by_run};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// Where a row of the value comes from.
+/// Marks a row filled with the constant value.
 const VALUE: usize = usize::MAX;
 
 #[derive(Debug)]
 struct PadKernel {
     op: Pad,
     dtype: DType,
-    /// The bytes of an element.
+    /// Bytes per element.
     width: usize,
-    /// The pads and the axes, if they are known.
+    /// The pads and the axes, if they are constant.
     pads: Option<(Vec<i64>, Option<Vec<i64>>)>,
-    /// The value of the constant mode, unless input 2 is.
+    /// The value of constant mode, if input 2 is absent.
     value: SmallVec<[u8; 16]>,
 }
 
-/// What shapes and pads make of it.
+/// The copy for one signature of shapes and pads.
 #[derive(Clone, Debug)]
 struct State {
     shape: Shape,
-    /// For each entry of the axes before the rows, the bytes to it in the input, or [`VALUE`].
+    /// For each entry of the axes before the rows, its byte offset in the input, or [`VALUE`].
     outer: Vec<Vec<usize>>,
-    /// What a row is put together from, in entries.
+    /// The segments of a row, in entries.
     segments: Vec<Segment>,
-    /// The entries of a row.
+    /// Entries per row.
     n: usize,
-    /// The bytes of an entry.
+    /// Bytes per entry.
     entry: usize,
 }
 
@@ -74,7 +74,7 @@ impl State {
             return Ok(Self { shape, outer, segments, n: 1, entry: width });
         }
         let axis = (0..x.len()).rfind(|&axis| is_padded(axis)).unwrap_or(0);
-        // What exists has a size.
+        // The size of an existing tensor does not overflow.
         let n_bytes = |axis: usize| n_elements(&x[axis..]).unwrap_or(0).saturating_mul(width);
         let mut outer = Vec::new();
         for (i, segments) in segments[..axis].iter().enumerate() {
@@ -142,7 +142,7 @@ impl Kernel for PadKernel {
     }
 }
 
-/// Writes the entries from the `first` on of all rows, one after the other.
+/// Writes the entries starting at `first`, counted over all rows.
 fn write_piece(
     run: impl Run,
     state: &State,
@@ -173,7 +173,7 @@ fn write_piece(
     }
 }
 
-/// Writes entries of a segment from the `skipped`th on, in a row that begins at `origin`.
+/// Writes entries of a segment starting at `skipped`, in a row with offset `origin`.
 fn write_segment(
     run: impl Run,
     segment: &Segment,
@@ -195,7 +195,7 @@ fn write_segment(
     }
 }
 
-/// `y`: the value again and again.
+/// Fills `y` with repetitions of the value.
 fn fill(y: &mut [u8], value: &[u8]) {
     if value.iter().all(|byte| *byte == value[0]) {
         return y.fill(value[0]);
@@ -209,7 +209,7 @@ fn fill(y: &mut [u8], value: &[u8]) {
     }
 }
 
-/// Which row is next, as an index of the axes before.
+/// Iterates over rows: an index along the outer axes.
 struct Outer<'a> {
     entries: &'a [Vec<usize>],
     index: SmallVec<[usize; 6]>,
@@ -226,7 +226,7 @@ impl<'a> Outer<'a> {
         Self { entries, index }
     }
 
-    /// The bytes to the row of the input, or [`VALUE`].
+    /// The byte offset of the row in the input, or [`VALUE`].
     fn origin(&self) -> usize {
         let mut sum = 0;
         for (entries, &i) in self.entries.iter().zip(&self.index) {
@@ -266,14 +266,14 @@ mod tests {
         (&[3, 1, 5], &[2, 4, 0, 0, 3, -3]),
         (&[2, 3], &[0, 20, 0, 15]),
         (&[2, 3], &[0, -1, 0, -2]),
-        // Shared by threads.
+        // Large enough for several threads.
         (&[1, 30, 101, 103], &[0, 0, 2, 2, 0, 0, 2, 2]),
         (&[400_000], &[100, 300_000]),
         (&[50, 70, 90], &[3, 0, 0, 0, 2, 0]),
     ];
 
     #[test]
-    fn every_mode_has_its_border() {
+    fn every_mode_pads_its_border() {
         let of_width: [fn(&[usize]) -> Tensor; 5] = [
             |shape| bytes(shape, |byte| byte),
             |shape| bytes(shape, f16::from),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_an_error() {
+    fn mismatched_shapes_are_an_error() {
         let pads = |n: usize| Tensor::from_slice(&[n], &vec![-2_i64; n]).unwrap();
         let case = || Case::new("Pad", 18).input(floats(&[3, 3]));
         assert!(case().input(pads(3)).error().to_string().contains("pads"));

@@ -12,7 +12,7 @@ use ort_tensor::{DType, Shape, TensorViewMut};
 
 use super::conv::axes;
 use super::{Compiled, Compiler, KernelDef};
-use crate::cpu::{Cpu, MOST_OPERATIONS};
+use crate::cpu::{Cpu, MAX_OPERATIONS};
 use crate::pieces::{Rows, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -24,7 +24,7 @@ struct PoolKernel {
     kind: PoolKind,
 }
 
-/// The sizes of one signature of shapes.
+/// The sizes for one shape signature.
 #[derive(Debug)]
 struct Geometry {
     /// The shape of the result.
@@ -78,7 +78,7 @@ impl Kernel for PoolKernel {
         planes.for_each_with(io.threads, scratch, y, |start, y, scratch| {
             for (plane, y) in (start / n_outputs..).zip(y.chunks_exact_mut(n_outputs)) {
                 let x = &x[plane * n_inputs..][..n_inputs];
-                for part in wanted(plane_parts(*axes, MOST_OPERATIONS / n_steps)) {
+                for part in wanted(plane_parts(*axes, MAX_OPERATIONS / n_steps)) {
                     let pool = Pool { isa, axes: part.axes, kind };
                     pool.run(&x[part.inputs], &mut y[part.outputs], scratch);
                 }

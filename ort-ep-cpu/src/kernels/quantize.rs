@@ -15,26 +15,26 @@ use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// What an element costs, in multiply-adds.
+/// The cost of an element, in multiply-adds.
 const COST: usize = 8;
 
-/// One of the two.
+/// One of the two operators.
 #[derive(Debug)]
 struct Quantize {
     isa: Isa,
     /// The type of the quantized values.
-    codes: DType,
+    quantized: DType,
     direction: Direction,
     axis: i64,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Direction {
-    ToCodes,
+    ToQuantized,
     ToFloats,
 }
 
-/// What a shape signature makes of it: elements `[…, n, inner]`, with a scale for each of the `n`.
+/// Prepared state for one shape signature: elements `[…, n, inner]`, with a scale for each of the `n`.
 struct State {
     shape: Shape,
     n: usize,
@@ -51,33 +51,33 @@ struct Schemes<'a> {
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let is_f32 = |dtype: Option<DType>| dtype.is_none_or(|dtype| dtype == DType::F32);
     let dtype = |input| compiler.fact(input).and_then(Fact::dtype);
-    let (direction, is_plain, granularity, codes) = match (compiler.op(), compiler.op()) {
+    let (direction, is_plain, granularity, quantized) = match (compiler.op(), compiler.op()) {
         (Some(QuantizeLinear { precision, output_dtype, granularity, .. }), None) => {
-            let codes = dtype(2).or(*output_dtype).or(Some(DType::U8));
+            let quantized = dtype(2).or(*output_dtype).or(Some(DType::U8));
             let is_plain = is_f32(*precision) && dtype(0) == Some(DType::F32);
-            (Direction::ToCodes, is_plain, *granularity, codes)
+            (Direction::ToQuantized, is_plain, *granularity, quantized)
         }
         (None, Some(DequantizeLinear { output_dtype, granularity })) => {
             (Direction::ToFloats, is_f32(*output_dtype), *granularity, dtype(0))
         }
         _ => return Ok(None),
     };
-    // A scale of rank 0 or 1, or one for the whole tensor, whatever the axis.
+    // A scale of rank 0 or 1, or a single one for the whole tensor, whatever the axis.
     let is_line = compiler
         .fact(1)
         .and_then(Fact::dims)
         .is_some_and(|dims| dims.len() <= 1 || dims.iter().all(|dim| *dim == Dim::Known(1)));
     let has_blocks = granularity.block_size != 0;
-    let is_code = |codes: &DType| match direction {
-        Direction::ToCodes => is_integer(*codes) && *codes != DType::I32,
-        Direction::ToFloats => is_integer(*codes),
+    let is_supported = |quantized: &DType| match direction {
+        Direction::ToQuantized => is_integer(*quantized) && *quantized != DType::I32,
+        Direction::ToFloats => is_integer(*quantized),
     };
-    let Some(codes) = codes.filter(is_code) else { return Ok(None) };
+    let Some(quantized) = quantized.filter(is_supported) else { return Ok(None) };
     if !(is_plain && dtype(1) == Some(DType::F32) && is_line) || has_blocks {
         return Ok(None);
     }
     let (isa, axis) = (compiler.cpu.isa, granularity.axis);
-    Ok(Some(Box::new(Quantize { isa, codes, direction, axis })))
+    Ok(Some(Box::new(Quantize { isa, quantized, direction, axis })))
 }
 
 fn is_integer(dtype: DType) -> bool {
@@ -109,10 +109,10 @@ impl Kernel for Quantize {
         let schemes = schemes(io.inputs, zeros)?;
         let x = io.inputs.tensor(0)?;
         match self.direction {
-            Direction::ToCodes => {
+            Direction::ToQuantized => {
                 let (x, y) =
-                    (x.as_slice::<f32>()?, io.outputs[0].tensor(self.codes, &state.shape)?);
-                with_dtype!(self.codes, [i8, u8, i16, u16], T => {
+                    (x.as_slice::<f32>()?, io.outputs[0].tensor(self.quantized, &state.shape)?);
+                with_dtype!(self.quantized, [i8, u8, i16, u16], T => {
                     state.for_each_run(schemes, (x, y.into_slice::<T>()?), threads, |x, by, y| {
                         quantize(isa, x, by, y);
                     });
@@ -121,7 +121,7 @@ impl Kernel for Quantize {
             }
             Direction::ToFloats => {
                 let y = io.outputs[0].tensor(DType::F32, &state.shape)?.into_slice::<f32>()?;
-                with_dtype!(self.codes, [i8, u8, i16, u16, i32], T => {
+                with_dtype!(self.quantized, [i8, u8, i16, u16, i32], T => {
                     state.for_each_run(schemes, (x.as_slice::<T>()?, y), threads, |x, by, y| {
                         dequantize(isa, x, by, y);
                     });
@@ -136,7 +136,7 @@ impl Kernel for Quantize {
     }
 }
 
-/// The scales, and the zero points, which become floats; 0 if they are absent.
+/// The scales, and the zero points as floats; 0 if they are absent.
 fn schemes<'a>(inputs: Inputs<'a>, zeros: &'a mut [f32]) -> Result<Schemes<'a>, KernelError> {
     let scales = inputs.tensor(1)?.as_slice::<f32>()?;
     zeros.fill(0.0);
@@ -194,7 +194,7 @@ mod tests {
     use crate::case::{Case, bytes, exact, floats};
 
     #[test]
-    fn results_are_those_of_eval() {
+    fn results_equal_eval() {
         for shape in [&[][..], &[0], &[3], &[2, 300, 77]] {
             let to = || Case::new("QuantizeLinear", 21).input(floats(shape));
             to().input(Tensor::scalar(0.01_f32)).check(exact);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn scales_that_do_not_fit_are_refused() {
+    fn mismatched_scales_are_an_error() {
         let scale = Tensor::from_slice(&[1], &[0.5_f32]).unwrap();
         let zero = Tensor::from_slice(&[2], &[1_u8, 2]).unwrap();
         let case = Case::new("QuantizeLinear", 21).input(floats(&[2, 2]));

@@ -1,9 +1,9 @@
-//! Reductions in f32 over adjacent axes, and the global pools, which are such: all but those with an
+//! Reductions in f32 over adjacent axes, including the global pools: all except those with an
 //! exponential.
 //!
-//! Seen as `[outer, n, inner]`, rows of `n` are reduced one by one where `inner` is 1; else rows of
-//! `inner` are combined, one after the other. Where `n·inner` is large, it is cut into pieces of one
-//! size, which threads share, and what they give is reduced in turn.
+//! As `[outer, n, inner]`, rows of `n` are reduced one by one if `inner` is 1; otherwise rows of
+//! `inner` are combined, one after the other. If `n·inner` is large, it is split into pieces of a fixed
+//! size, which threads share, and whose results are reduced again.
 
 // collects are bounded: by the rank
 
@@ -30,7 +30,7 @@ struct ReduceKernel {
     combine: Combine,
     axes: Axes,
     keeps_dims: bool,
-    /// What computes reductions over axes that are not adjacent, and of nothing.
+    /// Computes reductions over axes that are not adjacent, and of empty operands.
     op: Arc<dyn Operator>,
 }
 
@@ -47,22 +47,22 @@ enum Combine {
     LogSum,
 }
 
-/// Which axes are reduced.
+/// The reduced axes.
 #[derive(Debug)]
 pub(super) enum Axes {
     All,
-    /// Negative ones from the back.
+    /// Negative ones count from the back.
     These(Vec<i64>),
-    /// All from this one on.
+    /// All axes starting at this one.
     From(usize),
 }
 
-/// What an element costs, in multiply-adds: to read a line of the second-level cache takes 1 ns.
+/// The cost of an element, in multiply-adds: reading a line of the second-level cache takes 1 ns.
 const READ: usize = 6;
-/// The elements of pieces: whatever the number of threads, so that sums stay the same.
+/// Elements per piece: independent of the number of threads, so that sums stay the same.
 const PIECE: usize = 1 << 16;
 
-/// `[outer, n, inner]`, of which so many rows of `n` are a piece.
+/// `[outer, n, inner]`, split into pieces of rows of `n`.
 #[derive(Clone, Copy, Debug)]
 struct Lanes {
     n: usize,
@@ -70,12 +70,12 @@ struct Lanes {
     piece: usize,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 #[derive(Debug)]
 struct State {
     /// The shape of the result.
     shape: Shape,
-    /// `None` if only `eval` can do it.
+    /// `None` if only `eval` supports it.
     lanes: Option<Lanes>,
 }
 
@@ -115,13 +115,13 @@ fn of_pool(compiler: &Compiler<'_>) -> Option<(Combine, Axes, bool)> {
         GlobalPool::Max => Combine::Max,
         GlobalPool::Lp { .. } => return None,
     };
-    // Of fewer dimensions, let `eval` say what is wrong.
+    // With fewer dimensions, `eval` reports the error.
     compiler.fact(0).and_then(Fact::rank).filter(|&rank| rank > 2)?;
     Some((combine, Axes::From(2), true))
 }
 
 impl Combine {
-    /// The fold of elements, and the fold of what that gives.
+    /// The fold of elements, and the fold of the pieces' results.
     fn folds(self) -> [Fold; 2] {
         match self {
             Self::Sum | Self::Mean | Self::LogSum => [Fold::Sum; 2],
@@ -133,7 +133,7 @@ impl Combine {
         }
     }
 
-    /// What is done to folds of `n` elements.
+    /// Finishes folds of `n` elements.
     fn finish(self, isa: Isa, n: usize, y: &mut [f32]) {
         match self {
             Self::Mean => vec::div_scalar(isa, y, n as f32),
@@ -180,7 +180,7 @@ impl Lanes {
         }
     }
 
-    /// A cache line of columns at least.
+    /// At least a cache line of columns.
     fn shares(self) -> Rows {
         let len = self.inner.min(64);
         Rows { len, cost: self.piece.saturating_mul(len * READ).max(8) }
@@ -188,7 +188,7 @@ impl Lanes {
 }
 
 impl Axes {
-    /// Those of a node; `None` if only a run knows them.
+    /// The axes of a node; `None` if they are not constant.
     pub(super) fn of_reduce(compiler: &Compiler<'_>, op: &Reduce) -> Option<Self> {
         let given = if op.has_axes_input { compiler.fact(1) } else { None };
         let axes = match given {
@@ -228,7 +228,7 @@ impl Kernel for ReduceKernel {
         let is_reduced = self.axes.is_reduced(x.len())?;
         let axes = || x.iter().copied().zip(is_reduced.iter().copied());
         let shape = reduced_shape(x, &is_reduced, self.keeps_dims);
-        // Dimensions of one element can be anywhere.
+        // Dimensions of one element do not affect adjacency.
         let is_joined = |&(dim, is_reduced): &(usize, bool)| is_reduced && dim != 1;
         let first = axes().position(|axis| is_joined(&axis)).unwrap_or(x.len());
         let end = axes().rposition(|axis| is_joined(&axis)).map_or(x.len(), |last| last + 1);
@@ -284,7 +284,7 @@ mod tests {
     const SHAPES: [&[usize]; 5] =
         [&[3, 4, 5, 6], &[1, 7, 1, 130], &[2, 1, 70, 1], &[5, 200, 33, 2], &[2, 0, 3, 1]];
 
-    /// Whose results of many small integers are exact, but for the last step.
+    /// Reductions whose results for many small integers are exact, except the last step.
     const NAMES: [&str; 7] = [
         "ReduceSum",
         "ReduceMax",
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_reduced_in_turn() {
+    fn results_of_pieces_are_reduced() {
         let cases: [(&[usize], &[i64]); 3] =
             [(&[300_000], &[0]), (&[2, 70_000, 3], &[1]), (&[3, 2, 131_073], &[1, 2])];
         for (shape, axes) in cases {

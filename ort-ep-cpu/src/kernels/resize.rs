@@ -1,5 +1,5 @@
-//! Resize and Upsample in f32 of the last one or two axes: each row of a result is blended from
-//! rows of its plane, then from the elements of that blend.
+//! Resize and Upsample in f32 of the last one or two axes: each row of a result blends
+//! rows of its plane, and then the elements of that blend.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::OpError;
@@ -14,7 +14,7 @@ use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// How many inputs there are after the first: a region, scales and sizes.
+/// The number of inputs after the first: a region, scales and sizes.
 const N_PARAMETERS: usize = 3;
 
 #[derive(Debug)]
@@ -24,38 +24,38 @@ struct ResizeKernel {
     parameters: Option<Parameters>,
 }
 
-/// The inputs after the first, if all that are there are constant.
+/// The inputs after the first, if all present ones are constant.
 #[derive(Debug)]
 pub(super) struct Parameters([Option<Tensor>; N_PARAMETERS]);
 
-/// What a shape signature makes of it, if it is all that matters.
+/// Prepared state for one shape signature, if the result depends only on shapes.
 struct State(Option<Plan>);
 
 /// How planes are resized; `None` if other axes change, too.
 struct Plan {
     shape: Shape,
     axes: Option<[Axis<f32>; 2]>,
-    /// What stretches rows, if that is possible.
+    /// Resamples rows, if supported.
     resample: Option<Resample>,
 }
 
-/// What the elements of an axis are made of, by weights of the type `W`.
+/// How the elements along an axis are computed, with weights of type `W`.
 #[derive(Debug)]
 pub(super) struct Axis<W> {
     pub(super) n_inputs: usize,
     pub(super) n_outputs: usize,
-    /// `None` if each is the input of the same index.
+    /// `None` if each output is the input of the same index.
     pub(super) taps: Option<Taps<W>>,
 }
 
-/// Inputs and their weights, those of each output after those of the one before.
+/// Inputs and weights, grouped by output.
 #[derive(Debug)]
 pub(super) struct Taps<W> {
     taps: Vec<(usize, W)>,
     ends: Vec<usize>,
     /// Whether each output is one of the inputs.
     are_picked: bool,
-    /// Whether each is made of two.
+    /// Whether each output has two inputs.
     are_pairs: bool,
 }
 
@@ -77,7 +77,7 @@ impl Parameters {
         Some(Self([constant(0)?, constant(1)?, constant(2)?]))
     }
 
-    /// What a plan makes of them.
+    /// Calls `plan` with the inputs.
     pub(super) fn with<T>(&self, plan: impl FnOnce(Inputs<'_>) -> T) -> T {
         let [roi, scales, sizes] =
             self.0.each_ref().map(|t| t.as_ref().map(|t| ValueView::Tensor(t.view())));
@@ -85,7 +85,7 @@ impl Parameters {
     }
 }
 
-/// The last two axes of a result, if no other changes and it has elements.
+/// The last two axes of a result, if no other changes and it is not empty.
 pub(super) fn last_axes<W: Copy + PartialEq>(
     x: &[usize],
     sampling: &Sampling,
@@ -143,14 +143,14 @@ impl<W: Copy + PartialEq> Taps<W> {
         &self.taps[start..self.ends[i]]
     }
 
-    /// The input that each output is, if each is one.
+    /// The input of each output, if each has one.
     pub(super) fn picked(&self) -> Option<impl Iterator<Item = usize> + '_> {
         self.are_picked.then(|| self.taps.iter().map(|&(i, _)| i))
     }
 }
 
 impl Taps<f32> {
-    /// The same for a row in memory, if it is no choice and of few inputs each.
+    /// A resampler for rows, if each output blends a few inputs.
     fn resample(&self) -> Result<Option<Resample>, TensorError> {
         if self.are_picked {
             return Ok(None);
@@ -167,12 +167,12 @@ struct Planes<'a> {
     height: &'a Axis<f32>,
     width: &'a Axis<f32>,
     resample: Option<&'a Resample>,
-    /// What an element is that is made of nothing.
+    /// The value of elements outside the input.
     outside: f32,
 }
 
 impl Planes<'_> {
-    /// Row `at` of all rows of all planes; `blend` holds a row of the input.
+    /// Computes row `at`, counted over all planes; `blend` holds a row of the input.
     fn row(&self, at: usize, y: &mut [f32], blend: &mut [f32]) {
         let (plane, row) = (at / self.height.n_outputs, at % self.height.n_outputs);
         let n = self.width.n_inputs;
@@ -299,7 +299,7 @@ mod tests {
     fn neighbours_are_blended() {
         for setting in SHAPES {
             for coordinates in ["half_pixel", "pytorch_half_pixel", "align_corners"] {
-                // Two or four of at most 4, with weights that add up to at most 2 in size, twice.
+                // Two or four values of at most 4, with weights that add up to at most 2 in magnitude, twice.
                 for mode in ["linear", "cubic"] {
                     let bound = 4.0 * 4.0 * 16.0 * (f32::EPSILON / 2.0);
                     case(mode, coordinates, setting).check(within(bound));
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn infinity_is_no_number_wherever_its_weight_is_zero() {
+    fn infinity_times_a_zero_weight_is_nan() {
         let mut x = [1.0; 30];
         x[13] = f32::INFINITY;
         let x = Tensor::from_slice(&[1, 1, 5, 6], &x).unwrap();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_regions_count_as_well() {
+    fn sizes_and_regions_are_supported() {
         let sizes = Tensor::from_slice(&[4], &[1_i64, 2, 6, 9]).unwrap();
         let x = || floats(&[1, 2, 4, 5]);
         Case::new("Resize", 13).input(x()).absent().absent().weight(sizes.clone()).check(exact);

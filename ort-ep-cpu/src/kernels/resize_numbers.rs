@@ -1,5 +1,5 @@
-//! Resize and Upsample in f64 and in integers of the last one or two axes, row by row: elements that are picked, or
-//! blended in f64, rows first, as `eval` does to the last bit.
+//! Resize and Upsample in f64 and in integers of the last one or two axes, row by row: elements are picked, or
+//! blended in f64, rows first, with the same bits as `eval`.
 
 use bytemuck::Pod;
 use ort_ep::{Io, Kernel, KernelError, Prepared};
@@ -22,7 +22,7 @@ struct ResizeKernel {
     parameters: Option<Parameters>,
 }
 
-/// What a shape signature makes of it, if it is all that matters.
+/// Prepared state for one shape signature, if the result depends only on shapes.
 struct State(Option<Plan>);
 
 /// How planes are resized; `None` if other axes change, too.
@@ -49,17 +49,17 @@ impl Plan {
     }
 }
 
-/// The rows of a run, whose sums are rounded to integers or cut off.
+/// The rows of a run; sums are rounded to integers or truncated.
 struct Planes<'a, T, const ROUNDS: bool> {
     x: &'a [T],
     axes: &'a [Axis<f64>; 2],
     is_picked: bool,
-    /// What an element is that is made of nothing.
+    /// The value of elements outside the input.
     outside: f64,
 }
 
 impl<T: Number, const ROUNDS: bool> Planes<'_, T, ROUNDS> {
-    /// Row `at` of all rows of all planes; `blend` holds a row of the input.
+    /// Computes row `at`, counted over all planes; `blend` holds a row of the input.
     fn row(&self, at: usize, y: &mut [T], blend: &mut [f64]) {
         let [height, width] = self.axes;
         let (plane, row) = (at / height.n_outputs, at % height.n_outputs);
@@ -90,7 +90,7 @@ impl<T: Number, const ROUNDS: bool> Planes<'_, T, ROUNDS> {
         }
     }
 
-    /// A sum as an element; an integer of a float cuts it off.
+    /// Converts a sum to an element; integers truncate it.
     #[inline]
     fn finish(sum: f64) -> T {
         T::from_f64(if ROUNDS { sum.round_ties_even() } else { sum })
@@ -171,7 +171,7 @@ impl Kernel for ResizeKernel {
         let plan =
             |parameters: &Parameters| parameters.with(|inputs| Plan::new(&self.op, x, inputs));
         let plan = self.parameters.as_ref().map(plan).transpose()?;
-        // Elements of f64 are two of f32.
+        // An f64 takes two f32 of scratch.
         let width = x.last().copied().unwrap_or(1).saturating_mul(2);
         Ok(Prepared::new(State(plan)).with_scratch(self.cpu.scratch_bytes(width)))
     }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_those_of_eval_to_the_last_bit() {
+    fn results_are_bitwise_equal_to_eval() {
         let settings: [(&[usize], &[f32]); 5] = [
             (&[2, 3, 5, 7], &[1.0, 1.0, 2.0, 2.0]),
             (&[1, 2, 9, 8], &[1.0, 1.0, 0.6, 1.7]),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_of_a_region_is_the_value_for_it() {
+    fn outside_of_a_region_is_the_extrapolation_value() {
         let region = [0.0_f32, 0.0, 0.4, -0.2, 1.0, 1.0, 1.3, 0.6];
         let sizes = Tensor::from_slice(&[4], &[1_i64, 2, 6, 9]).unwrap();
         for mode in ["nearest", "linear"] {

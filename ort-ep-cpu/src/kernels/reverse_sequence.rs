@@ -16,16 +16,16 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 struct ReverseSequenceKernel {
     time_axis: usize,
     dtype: DType,
-    /// The bytes of an element.
+    /// Bytes per element.
     width: usize,
-    /// What tells which length or shape is wrong.
+    /// Reports which length or shape is invalid.
     eval: Arc<dyn Operator>,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     shape: Shape,
-    /// The bytes of a run: of all axes but the first two.
+    /// Bytes per run: all axes but the first two.
     run: usize,
 }
 
@@ -51,8 +51,8 @@ impl Kernel for ReverseSequenceKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let state: &Option<State> = prepared.state()?;
-        let is_right = state.as_ref().map_or(Ok(false), |state| self.reverse(state, io))?;
-        if is_right { Ok(()) } else { Ok(self.eval.eval(io.inputs, io.outputs)?) }
+        let is_valid = state.as_ref().map_or(Ok(false), |state| self.reverse(state, io))?;
+        if is_valid { Ok(()) } else { Ok(self.eval.eval(io.inputs, io.outputs)?) }
     }
 
     fn variant(&self) -> &'static str {
@@ -61,7 +61,7 @@ impl Kernel for ReverseSequenceKernel {
 }
 
 impl ReverseSequenceKernel {
-    /// Whether every length is in range.
+    /// Returns whether every length is in range.
     fn reverse(
         &self,
         State { shape, run }: &State,
@@ -78,7 +78,7 @@ impl ReverseSequenceKernel {
         }
         // Entry `time` of sequence `b`.
         let entry = |time: usize, b: usize| {
-            // What `fits` has looked at.
+            // `fits` has checked the lengths.
             let len = usize::try_from(lens[b]).unwrap_or(0);
             if time < len { len - 1 - time } else { time }
         };

@@ -1,4 +1,4 @@
-//! RoiAlign and MaxRoiPool of f32 and f64, on all threads: where the bins of a region take their elements from is worked out
+//! RoiAlign and MaxRoiPool of f32 and f64, on all threads: the taps of a region's bins are computed
 //! once for all channels.
 
 use std::ops::Range;
@@ -16,16 +16,16 @@ use crate::cpu::{Team, n_parts};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// About the elements that bins take before the next channel: their places and weights stay in the first-level cache.
+/// Approximate number of taps listed before the next channel: they stay in the first-level cache.
 const TILE: usize = 1024;
-/// What it costs to take an element, in multiply-adds.
+/// The cost of reading an element, in multiply-adds.
 const COST: usize = 48;
 
 #[derive(Debug)]
 struct RoiKernel {
     which: Which,
     dtype: DType,
-    /// What tells which region or index is wrong.
+    /// Reports which region or index is invalid.
     eval: Arc<dyn Operator>,
 }
 
@@ -35,10 +35,10 @@ enum Which {
     Pool(MaxRoiPool),
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 #[derive(Clone, Copy, Debug)]
 struct Shapes {
-    /// Of the images.
+    /// The shape of the images.
     x: [usize; 4],
     n_rois: usize,
     /// The rows and columns of bins.
@@ -70,7 +70,7 @@ impl Kernel for RoiKernel {
             _ => None,
         };
         let fits = |known: &Shapes| images.first().is_none_or(|images| **images == [known.n_rois]);
-        // What is empty or does not fit, the operator knows.
+        // Empty or mismatched shapes are left to the operator.
         let has_all =
             |known: &Shapes| !known.x.contains(&0) && known.n_rois > 0 && !bins.contains(&0);
         Ok(Prepared::new(known.filter(|known| fits(known) && has_all(known))))
@@ -78,12 +78,12 @@ impl Kernel for RoiKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let shapes: &Option<Shapes> = prepared.state()?;
-        let is_right = match (shapes, self.dtype) {
+        let is_valid = match (shapes, self.dtype) {
             (None, _) => false,
             (Some(shapes), DType::F32) => self.compute::<f32>(*shapes, io)?,
             (Some(shapes), _) => self.compute::<f64>(*shapes, io)?,
         };
-        if is_right { Ok(()) } else { Ok(self.eval.eval(io.inputs, io.outputs)?) }
+        if is_valid { Ok(()) } else { Ok(self.eval.eval(io.inputs, io.outputs)?) }
     }
 
     fn variant(&self) -> &'static str {
@@ -92,7 +92,7 @@ impl Kernel for RoiKernel {
 }
 
 impl RoiKernel {
-    /// Whether all regions have a size, and their images exist.
+    /// Returns whether all regions have a size, and their images exist.
     fn compute<T: Arithmetic + Number>(
         &self,
         shapes: Shapes,
@@ -116,7 +116,7 @@ impl RoiKernel {
         }
     }
 
-    /// Pools each region, which `make` makes of its row of so many numbers. Whether it can.
+    /// Pools each region, which `make` creates from its row. Returns whether it succeeded for all.
     fn each_region<T: Arithmetic + Number, R: Region<T>>(
         &self,
         shapes: Shapes,
@@ -145,7 +145,7 @@ impl RoiKernel {
             let channels = image.chunks(per_part * plane).zip(y.chunks_mut(per_part * n_bins));
             channels.map(move |(x, y)| (region, x, y))
         });
-        // Taken here, as other threads have no allowance.
+        // Allocated here, because other threads have no allowance.
         let most = regions.iter().map(|region| region.n_listed(n_bins)).max().unwrap_or(0);
         let list = |_| Room::filled((0, 0.0), most);
         let lists: Vec<Room<Tap>> = try_collected((0..io.threads.count()).map(list))?;
@@ -167,19 +167,19 @@ impl RoiKernel {
 /// A region of an image whose bins are pooled.
 trait Region<T>: Sync {
     fn image(&self) -> usize;
-    /// About how many elements its bins take.
+    /// The approximate number of elements that its bins read.
     fn n_taps(&self) -> usize;
-    /// How many elements are listed at once, of a region of so many bins.
+    /// The number of taps listed at once, for a region of `n_bins` bins.
     fn n_listed(&self, n_bins: usize) -> usize;
-    /// `y`, of so many bins each, of channels `x`, of so many elements each; with room for a list.
+    /// Pools channels `x` into `y`; the pairs include elements per channel; `list` has room for taps.
     fn pool(&self, x: (&[T], usize), y: (&mut [T], usize), list: &mut [Tap]);
 }
 
-/// Where in a plane an element is, and its weight.
+/// The index of an element in a plane, and its weight.
 type Tap = (usize, f64);
 
-/// A bin that takes more elements than these is left to the operator, which keeps no list of them.
-const MOST_PER_BIN: usize = 1 << 16;
+/// Bins with more taps are left to the operator, which keeps no list of them.
+const MAX_PER_BIN: usize = 1 << 16;
 
 /// A region of RoiAlign.
 struct Bins {
@@ -199,21 +199,21 @@ impl Bins {
         let ends = |axis: usize| [region[axis].to_f64(), region[axis + 2].to_f64()];
         let samples = [op.samples(0, ends(1)).ok()?, op.samples(1, ends(0)).ok()?];
         let bins = Self { op, image, size: [shapes.x[2], shapes.x[3]], samples };
-        Some(bins).filter(|bins| bins.per_bin() <= MOST_PER_BIN)
+        Some(bins).filter(|bins| bins.per_bin() <= MAX_PER_BIN)
     }
 
-    /// How many elements each bin takes.
+    /// Taps per bin.
     fn per_bin(&self) -> usize {
         let [rows, columns] = self.samples.map(|samples| samples.count() as usize);
         rows.saturating_mul(columns).saturating_mul(4)
     }
 
-    /// How many bins are listed at once.
+    /// Bins listed at once.
     fn at_once(&self, n_bins: usize) -> usize {
         (TILE / self.per_bin().max(1)).clamp(1, n_bins)
     }
 
-    /// Writes where a bin takes its elements from, and their weights.
+    /// Writes the taps of a bin.
     fn list(&self, bin: usize, taps: &mut [Tap]) {
         let mut taps = taps.iter_mut();
         let (row, column) = (bin / self.op.output[1], bin % self.op.output[1]);
@@ -326,7 +326,7 @@ mod tests {
 
     use crate::case::{Case, bytes, exact, floats};
 
-    /// Regions of an image of these sizes, some of which reach beyond it.
+    /// Regions in images of these sizes, some of which exceed the image.
     fn regions<T: Number>(n: usize, [height, width]: [usize; 2], image: Option<usize>) -> Tensor {
         let number = |i: usize, j: usize, size: usize| {
             let unit = (i * 7919 + j * 104_729) % 97;
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_are_those_of_the_operator() {
+    fn bins_equal_the_operators() {
         let shapes = [[2, 3, 13, 17], [1, 1, 1, 1], [1, 40, 30, 20], [3, 70, 9, 40]];
         for (shape, n) in shapes.iter().zip([5, 3, 30, 1]) {
             let size = [shape[2], shape[3]];
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_invalid_operand() {
         let align = || Case::new("RoiAlign", 16).input(floats(&[1, 2, 4, 4]));
         let of_image = |image: i64| Tensor::from_slice(&[1], &[image]).unwrap();
         let region = regions::<f32>(1, [4, 4], None);

@@ -1,4 +1,4 @@
-//! RotaryEmbedding of f32, and of 16-bit floats through f32: the heads of a piece one after the other, each
+//! RotaryEmbedding of f32, and of 16-bit floats through f32: head by head, each
 //! rotated by the cosines and sines of its step.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
@@ -13,7 +13,7 @@ use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// What it costs to rotate an element, in multiply-adds.
+/// The cost of rotating an element, in multiply-adds.
 const COST: usize = 8;
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         return Ok(None);
     };
     let kernel = RotaryKernel { cpu: compiler.cpu, op, dtype };
-    // Pairs of several positions each.
+    // Sections use several positions per pair; they are not supported.
     Ok(op.sections.is_none().then(|| Box::new(kernel) as Box<dyn Kernel>))
 }
 
@@ -60,7 +60,7 @@ impl RotaryKernel {
         vec::rotate(self.cpu.isa, x, table, self.op.is_interleaved, y);
     }
 
-    fn turn_all(&self, sizes: Sizes, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+    fn rotate_all(&self, sizes: Sizes, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let Operands { x, cos, sin, rows } = self.operands::<f32>(sizes, io)?;
         let y = io.outputs[0].tensor(DType::F32, io.inputs.tensor(0)?.shape())?.into_slice()?;
         each_head(sizes).for_each(io.threads, y, |start, y| {
@@ -74,7 +74,7 @@ impl RotaryKernel {
         Ok(())
     }
 
-    fn turn_halves<T: Half>(&self, sizes: Sizes, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+    fn rotate_halves<T: Half>(&self, sizes: Sizes, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let isa = self.cpu.isa;
         let Operands { x, cos, sin, rows } = self.operands::<T>(sizes, io)?;
         let y = io.outputs[0].tensor(T::DTYPE, io.inputs.tensor(0)?.shape())?.into_slice()?;
@@ -103,7 +103,7 @@ impl RotaryKernel {
     }
 }
 
-/// Elements of f32 that a thread needs room for: a head before and after, cosines and sines.
+/// Elements of f32 scratch per thread: a head before and after, cosines and sines.
 fn room_len(sizes: Sizes) -> usize {
     2 * sizes.size + 2 * sizes.pairs
 }
@@ -131,15 +131,15 @@ impl Kernel for RotaryKernel {
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let &sizes: &Sizes = prepared.state()?;
         if sizes.size == 0 {
-            // Positions are checked all the same.
+            // Positions are validated even if unused.
             self.op.rows(io.inputs, sizes)?;
             io.outputs[0].tensor(self.dtype, io.inputs.tensor(0)?.shape())?;
             return Ok(());
         }
         match self.dtype {
-            DType::F32 => self.turn_all(sizes, io),
-            DType::F16 => self.turn_halves::<f16>(sizes, io),
-            _ => self.turn_halves::<bf16>(sizes, io),
+            DType::F32 => self.rotate_all(sizes, io),
+            DType::F16 => self.rotate_halves::<f16>(sizes, io),
+            _ => self.rotate_halves::<bf16>(sizes, io),
         }
     }
 
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_of_any_form_turn() {
+    fn heads_of_any_layout_are_rotated() {
         // Batch, steps, heads, size, pairs.
         for [b, s, h, d, p] in
             [[1, 1, 1, 2, 1], [2, 3, 4, 16, 8], [1, 77, 3, 40, 9], [2, 0, 1, 4, 2], [0, 2, 2, 4, 2]]
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_domain_counts_from_one_position() {
+    fn com_microsoft_counts_from_one_position() {
         let case =
             Case::new("RotaryEmbedding", 1).domain("com.microsoft").input(floats(&[2, 4, 12]));
         let case = |first| {

@@ -1,5 +1,5 @@
 //! ScatterND and ScatterElements without a reduction, and MaxUnpool, of elements of any width, on all threads: updates are
-//! runs that are moved to where indices lead.
+//! runs that are copied to the places that indices select.
 
 // collects are bounded: by the rank
 
@@ -24,29 +24,29 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 struct ScatterKernel {
     which: Which,
     dtype: DType,
-    /// The bytes of an element.
+    /// Bytes per element.
     width: usize,
-    /// What tells which index or shape is wrong.
+    /// Reports which index or shape is invalid.
     eval: Arc<dyn Operator>,
 }
 
 #[derive(Clone, Debug)]
 enum Which {
     Tuples,
-    /// Of this axis.
+    /// Along this axis.
     Elements(i64),
     Unpool(Box<MaxUnpool>),
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     shape: Shape,
-    /// The bytes of a run.
+    /// Bytes per run.
     run: usize,
     to: To,
 }
 
-/// Where updates go.
+/// The destination of updates.
 enum To {
     Tuples(Vec<IndexedAxis>),
     Lines(Lines),
@@ -57,7 +57,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let none = |reduction| reduction == Reduction::None;
     let tuples = compiler.op::<ScatterNd>().filter(|op| none(op.reduction));
     let elements = compiler.op::<ScatterElements>().filter(|op| none(op.reduction));
-    // With a shape of its own the indices count in another.
+    // With an explicit output shape, the indices refer to another shape.
     let unpool = compiler.op::<MaxUnpool>().filter(|_| compiler.fact(2).is_none());
     let which = tuples.map(|_| Which::Tuples);
     let which = which.or_else(|| elements.map(|op| Which::Elements(op.axis)));
@@ -86,8 +86,8 @@ impl Kernel for ScatterKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let state: &Option<State> = prepared.state()?;
-        let is_right = state.as_ref().map_or(Ok(false), |state| self.scatter(state, io))?;
-        if is_right { Ok(()) } else { Ok(self.eval.eval(io.inputs, io.outputs)?) }
+        let is_valid = state.as_ref().map_or(Ok(false), |state| self.scatter(state, io))?;
+        if is_valid { Ok(()) } else { Ok(self.eval.eval(io.inputs, io.outputs)?) }
     }
 
     fn variant(&self) -> &'static str {
@@ -96,7 +96,7 @@ impl Kernel for ScatterKernel {
 }
 
 impl ScatterKernel {
-    /// `y[indices[i…, 0], …, indices[i…, k − 1], :] = updates[i…, :]`; `None` if shapes do not fit, or it has no size.
+    /// `y[indices[i…, 0], …, indices[i…, k − 1], :] = updates[i…, :]`; `None` if shapes do not match, or it is empty.
     fn tuples(&self, x: &[usize], indices: &[usize], updates: &[usize]) -> Option<State> {
         let (&k, outer) = indices.split_last()?;
         let slice = x.get(k..)?;
@@ -106,23 +106,23 @@ impl ScatterKernel {
         fits.then(|| State { shape: Shape::from_slice(x), run, to })
     }
 
-    /// `y[indices[i…]] = x[i…]`, indices being of the elements of `y` side by side; `None` if it has no size.
+    /// `y[indices[i…]] = x[i…]`, with indices into the flattened `y`; `None` if it is empty.
     fn unpooled(&self, shape: Shape) -> Option<State> {
         let axis = IndexedAxis::forward(n_elements(&shape)?, self.width);
         Some(State { shape, run: self.width, to: To::Tuples(vec![axis]) })
     }
 
-    /// Whether every index is in range. What is in place is changed even if one is not: the run fails then.
+    /// Returns whether every index is in range. In place, the output is modified even if one is not: the run fails then.
     fn scatter(&self, state: &State, io: &mut Io<'_, '_>) -> Result<bool, KernelError> {
         let indices = Indices::new(io.inputs.tensor(1)?)?;
         let bytes = |index| io.inputs.tensor(index)?.as_bytes().ok_or(KernelError::ForeignState);
         let (before, updates) = match (&self.which, io.outputs[0].in_place_of()) {
             (Which::Unpool(_), _) => (Before::Zeros, bytes(0)?),
-            (_, Some(0)) => (Before::Held, bytes(2)?),
+            (_, Some(0)) => (Before::InPlace, bytes(2)?),
             _ => (Before::Copied(bytes(0)?), bytes(2)?),
         };
         let y = match before {
-            Before::Held => io.outputs[0].in_place_tensor().ok_or(KernelError::ForeignState)?.1,
+            Before::InPlace => io.outputs[0].in_place_tensor().ok_or(KernelError::ForeignState)?.1,
             _ => io.outputs[0].tensor(self.dtype, &state.shape)?,
         };
         let y = TensorViewMut::into_bytes(y).ok_or(KernelError::ForeignState)?;
@@ -131,14 +131,14 @@ impl ScatterKernel {
         }
         let runs = Runs { threads: io.threads, len: state.run };
         Ok(runs.scatter((before, updates), y, |first, places| match &state.to {
-            To::Tuples(axes) => indices.lead(axes, first, places),
+            To::Tuples(axes) => indices.add_offsets(axes, first, places),
             To::Lines(lines) => lines.places(indices, first, places),
         }))
     }
 }
 
-/// Where the elements are that indices of one axis name, by the shape of the indices: the one of index `(…, i, …)`, which
-/// holds `index`, is at `Σ i·strides[…] + index·step`, in bytes.
+/// The destinations of indices along one axis: the index at `(…, i, …)` of the indices' shape,
+/// of value `index`, refers to byte `Σ i·strides[…] + index·step`.
 struct Lines {
     shape: Shape,
     strides: Shape,
@@ -146,7 +146,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Those of elements of `width` bytes; `None` if the shapes do not fit.
+    /// Destinations of elements of `width` bytes; `None` if the shapes do not match.
     fn new(
         axis: i64,
         (x, width): (&[usize], usize),
@@ -165,7 +165,7 @@ impl Lines {
         Ok(Some(Self { shape: Shape::from_slice(indices), strides, axis }))
     }
 
-    /// Where elements from the `first` on are; whether all exist.
+    /// Writes the offsets of elements `first..`; returns whether all exist.
     fn places(&self, indices: Indices<'_>, first: usize, mut places: &mut [usize]) -> bool {
         let rank = self.shape.len();
         // bounded: by the rank
@@ -182,7 +182,7 @@ impl Lines {
             let n = places.len().min(len - index[rank - 1]);
             let (now, rest) = places.split_at_mut(n);
             now.iter_mut().enumerate().for_each(|(i, place)| *place = line + i * stride);
-            fit &= indices.lead(&[self.axis], at, now);
+            fit &= indices.add_offsets(&[self.axis], at, now);
             (at, places) = (at + n, rest);
             index[rank - 1] += n;
             line += n * stride;
@@ -220,13 +220,13 @@ mod tests {
     ];
 
     #[test]
-    fn slices_go_where_tuples_say_and_the_last_stays() {
+    fn slices_are_scattered_and_the_last_wins() {
         let cases: [(&[usize], &[usize], &[usize]); 6] = [
             (&[2, 3, 4], &[5, 3], &[5]),
             (&[2, 3, 4], &[5, 2, 1], &[5, 2, 3, 4]),
             (&[3], &[2, 0], &[2, 3]),
             (&[3, 2], &[0, 1], &[0, 2]),
-            // Shared by threads.
+            // Large enough for several threads.
             (&[900, 70, 3], &[7000, 2], &[7000, 3]),
             (&[100_000], &[300_000, 1], &[300_000]),
         ];
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_go_where_indices_say_and_the_last_stays() {
+    fn elements_are_scattered_and_the_last_wins() {
         let cases: [(&[usize], &[usize]); 4] = [
             (&[7], &[20]),
             (&[3, 4, 5], &[2, 4, 3]),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn pooled_elements_go_back_to_where_they_were() {
+    fn pooled_elements_return_to_their_places() {
         for shape in [&[1, 2, 3, 5][..], &[2, 3, 1, 1], &[1, 30, 70, 90], &[1, 0, 2, 2]] {
             let unpooled: usize = shape[..2].iter().chain(&[2 * shape[2], 2 * shape[3]]).product();
             let n = n_elements(shape).unwrap();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_out_of_range_is_named() {
+    fn an_index_out_of_range_is_reported() {
         for op in ["ScatterND", "ScatterElements"] {
             for index in [3_i64, -4] {
                 let index = Tensor::from_slice(&[2, 1], &[-1, index]).unwrap();

@@ -1,4 +1,4 @@
-//! Split of any element type of whole bytes, on all threads: the positions of the parts are worked out once for a
+//! Split of any element type of whole bytes, on all threads: the positions of the parts are computed once per
 //! shape, and their rows are copied.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
@@ -13,7 +13,7 @@ use crate::cpu::{Team, n_parts};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// What it costs to copy a byte, in multiply-adds: 0.01 ns.
+/// The cost of copying a byte, in multiply-adds: 0.01 ns.
 const BYTE: usize = 1;
 
 #[derive(Debug)]
@@ -24,10 +24,10 @@ struct SplitKernel {
     dtype: DType,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     parts: SmallVec<[Part; 4]>,
-    /// Bytes of the input for each index of the axes before the one that is split.
+    /// Bytes of the input for each index of the axes before the split one.
     row_bytes: usize,
 }
 
@@ -118,7 +118,7 @@ mod tests {
             (&[3, 5, 7], -1, &[2, 2, 3]),
             (&[0, 4], 1, &[1, 3]),
             (&[4, 0], 0, &[1, 3]),
-            // Shared by threads.
+            // Large enough for several threads.
             (&[300, 641], 1, &[640, 1]),
             (&[1500, 30, 10], 0, &[1, 1499]),
         ];
@@ -129,7 +129,7 @@ mod tests {
                 case.outputs(lengths.shape()[0]).constant(lengths).check(exact);
             }
         }
-        // Equal parts, of which one is not wanted.
+        // Equal parts, one of them unused.
         let case = Case::new("Split", 18).input(floats(&[3, 10])).attr("axis", Attr::Int(1));
         case.attr("num_outputs", Attr::Int(3)).outputs(3).unwanted(&[1]).check(exact);
     }

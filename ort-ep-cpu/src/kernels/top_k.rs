@@ -1,7 +1,7 @@
-//! TopK: elements become keys, unsigned integers of their order, so that one loop finds the best of any type.
+//! TopK: elements become keys, unsigned integers in the same order, so that one loop handles any type.
 //!
-//! A few are kept sorted while the keys go by, of which whole chunks are skipped where none is better than
-//! the least of them; for more, keys are selected and sorted together with their places.
+//! For a small `k`, a sorted list is updated while the keys are scanned, skipping whole chunks that have none above
+//! its last key; for a larger one, keys are selected and sorted together with their indices.
 
 use bytemuck::Pod;
 use ort_ep::{Io, Kernel, KernelError, Prepared};
@@ -18,11 +18,11 @@ use crate::pieces::wanted;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// As many are kept sorted.
+/// The maximum length of a sorted list.
 const FEW: usize = 32;
-/// The keys that are compared at once.
+/// Keys compared at once.
 const CHUNK: usize = 64;
-/// What an element costs, in multiply-adds.
+/// The cost of an element, in multiply-adds.
 const COST: usize = 16;
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ struct TopKKernel {
     dtype: DType,
 }
 
-/// What a shape signature makes of it: the operand as `[outer, len, inner]`.
+/// Prepared state for one shape signature: the operand as `[outer, len, inner]`.
 #[derive(Clone, Debug)]
 struct State {
     shape: Shape,
@@ -70,7 +70,7 @@ impl Kernel for TopKKernel {
             },
         };
         let Some(k) = k.filter(|&k| k > 0 && k <= state.len && self.has_places(state.len)) else {
-            // Nothing, or an error, which the operator knows.
+            // Empty or invalid: left to the operator.
             return Ok(self.op.eval(io.inputs, io.outputs)?);
         };
         with_dtype!(self.dtype, number,
@@ -83,13 +83,13 @@ impl Kernel for TopKKernel {
 }
 
 impl TopKKernel {
-    /// The floats of scratch that keys of a lane take, and the same with their places.
+    /// Scratch for the keys of a lane, in floats, and for keys with indices.
     fn room(&self, len: usize) -> usize {
         let is_wide = matches!(self.dtype, DType::F64 | DType::I64 | DType::U64);
         len.saturating_mul(if is_wide { 6 } else { 3 }).saturating_add(64)
     }
 
-    /// Whether a place fits beside a key.
+    /// Whether an index fits next to a key.
     fn has_places(&self, len: usize) -> bool {
         u32::try_from(len).is_ok()
     }
@@ -135,7 +135,7 @@ impl TopKKernel {
     }
 }
 
-/// How the lanes of a block are selected from.
+/// How the lanes of a block are processed.
 #[derive(Clone, Copy)]
 struct Lanes {
     isa: Isa,
@@ -180,7 +180,7 @@ impl Lanes {
     }
 }
 
-/// The `k` greatest keys with their places, best first; `placed` has room for all.
+/// The `k` greatest keys with indices, best first; `placed` has room for all.
 fn best<'p, T: Sorted>(
     isa: Isa,
     keys: &[T::Key],
@@ -215,9 +215,9 @@ fn best<'p, T: Sorted>(
     &placed[..k]
 }
 
-/// Sorts, greatest first. Many are parted before, so that it can end in between.
+/// Sorts, greatest first. Large slices are partitioned first, so that the sort can be cancelled.
 fn sort<P: Ord>(placed: &mut [P]) {
-    /// So many are sorted within some ten milliseconds.
+    /// Slices of this length are sorted within some ten milliseconds.
     const MANY: usize = 1 << 20;
     if placed.len() <= MANY || !can_end() {
         return placed.sort_unstable_by(|a, b| b.cmp(a));
@@ -228,7 +228,7 @@ fn sort<P: Ord>(placed: &mut [P]) {
     wanted([greater, lesser].into_iter()).for_each(sort);
 }
 
-/// Puts one where it belongs in a list, best first, whose last is dropped.
+/// Inserts one into a list, best first, whose last is dropped.
 fn insert<P: Ord + Copy>(sorted: &mut [P], one: P) {
     let last = sorted.len() - 1;
     let at = sorted[..last].partition_point(|other| *other > one);
@@ -236,24 +236,24 @@ fn insert<P: Ord + Copy>(sorted: &mut [P], one: P) {
     sorted[at] = one;
 }
 
-/// An element with a key: a greater element has a greater one, NaN the greatest, zeros the same.
+/// An element with a key: a greater element has a greater key, NaN the greatest, and both zeros the same.
 trait Sorted: Element {
     type Key: Pod + Ord + Send + Sync;
-    /// A key with a place: of equal keys, that of the first place is the greater.
+    /// A key with an index: of equal keys, the one with the lower index is greater.
     type Placed: Pod + Ord + Send + Sync;
 
     fn key(self) -> Self::Key;
-    /// Of the order the other way round.
+    /// The key in the reverse order.
     fn inverse(key: Self::Key) -> Self::Key;
     fn placed(key: Self::Key, at: usize) -> Self::Placed;
     fn key_of(placed: Self::Placed) -> Self::Key;
     fn place(placed: Self::Placed) -> u32;
 }
 
-/// Keys of 32 bits with places in 64, keys of 64 in 128.
+/// 32-bit keys with indices in 64 bits, 64-bit keys in 128.
 macro_rules! sorted {
     ($($ty:ty: $key:ty, $placed:ty, $shift:literal, |$x:ident| $expr:expr;)*) => { $(
-        #[allow(clippy::cast_possible_truncation, reason = "places are below 2³², keys in the upper bits")]
+        #[allow(clippy::cast_possible_truncation, reason = "indices are below 2³², keys in the upper bits")]
         impl Sorted for $ty {
             type Key = $key;
             type Placed = $placed;
@@ -303,7 +303,7 @@ mod tests {
 
     use crate::case::{Case, exact};
 
-    /// Numbers of which many are equal, and some are none.
+    /// Numbers, many of them equal, and some NaN.
     fn numbers<T: Number>(shape: &[usize]) -> Tensor {
         let special = [f64::NAN, f64::INFINITY, -f64::INFINITY, -0.0, 0.0, 1e300];
         let number = |i: usize| match i % 23 {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_of_every_type_are_those_of_the_operator() {
+    fn the_best_of_every_type_equal_the_operators() {
         for dtype in DType::ALL.iter().filter(|dtype| dtype.is_number()) {
             for (k, is_largest) in [(1, true), (5, false), (32, true), (33, true), (150, false)] {
                 let x = |shape: &[usize]| with_dtype!(*dtype, number, T => numbers::<T>(shape), else => panic!());
@@ -334,12 +334,12 @@ mod tests {
                 case(x(&[150]), (k, 0, is_largest)).check(exact);
             }
         }
-        // Shared by threads.
+        // Large enough for several threads.
         case(numbers::<f32>(&[300, 1000]), (7, 1, true)).check(exact);
     }
 
     #[test]
-    fn of_nothing_there_is_nothing() {
+    fn empty_operands_give_empty_results() {
         case(numbers::<f32>(&[3, 10]), (0, 1, true)).check(exact);
         case(numbers::<f32>(&[0, 10]), (3, 1, true)).check(exact);
         let case = Case::new("TopK", 11).input(numbers::<f32>(&[10])).outputs(2);

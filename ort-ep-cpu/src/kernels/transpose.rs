@@ -1,5 +1,5 @@
 //! Transpose of elements of any width, on all threads: each computes some indices of the result's first axis. Matrices, and
-//! stacks of them, go through registers; else elements are copied one by one, or row by row.
+//! stacks of them, go through registers; otherwise elements are copied one by one, or row by row.
 
 // collects are bounded: by the rank
 
@@ -16,8 +16,8 @@ use crate::strided::StridedCopy;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// What it costs to copy an element, in multiply-adds: 0.05 ns, 0.25 ns through registers, or 1 ns if its
-/// neighbours in the result are none in the input.
+/// The cost of copying an element, in multiply-adds: 0.05 ns, 0.25 ns through registers, or 1 ns if
+/// elements adjacent in the result are not adjacent in the input.
 const ADJACENT: usize = 4;
 const IN_TILES: usize = 20;
 const APART: usize = 64;
@@ -26,33 +26,33 @@ const APART: usize = 64;
 struct TransposeKernel {
     isa: Isa,
     op: Transpose,
-    /// The bytes of an element.
+    /// Bytes per element.
     width: usize,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     /// The shape of the result.
     shape: Shape,
     copy: StridedCopy,
     stack: Option<Stack>,
-    /// What it costs to copy an element.
+    /// The cost of copying an element.
     each: usize,
 }
 
-/// Matrices of which each is transposed: `y[i, j, k] = x[i·next + k·pitch + j]`.
+/// A stack of matrices, each of which is transposed: `y[i, j, k] = x[i·next + k·pitch + j]`.
 #[derive(Clone, Copy, Debug)]
 struct Stack {
-    /// How many `j` and `k` there are.
+    /// The ranges of `j` and `k`.
     size: [usize; 2],
     next: usize,
     pitch: usize,
-    /// Whether there is no `i`, so that threads share the `j`.
+    /// Whether there is a single `i`, so that threads share the `j`.
     is_one: bool,
 }
 
 impl Stack {
-    /// What a copy is.
+    /// The stack for a copy, if it is one.
     fn new(copy: &StridedCopy) -> Option<Self> {
         match copy.axes() {
             (&[j, k], &[1, pitch]) => Some(Self { size: [j, k], next: 0, pitch, is_one: true }),
@@ -63,7 +63,7 @@ impl Stack {
         }
     }
 
-    /// Writes what begins at element `start` of the result: whole `i`, or whole `j` if there is one `i`.
+    /// Writes a piece that starts at element `start` of the result: whole `i`, or whole `j` if there is a single `i`.
     fn write<W: Moved>(self, isa: Isa, x: &[W], (start, y): (usize, &mut [W])) {
         let Self { size: [n_j, n_k], next, pitch, is_one } = self;
         if is_one {
@@ -76,7 +76,7 @@ impl Stack {
     }
 }
 
-/// An element by its width.
+/// An element identified by its width.
 trait Moved: Word + strided::Word {
     /// As [`transpose()`].
     fn transpose(isa: Isa, size: [usize; 2], x: (&[Self], usize), y: (&mut [Self], usize));
@@ -160,7 +160,7 @@ mod tests {
     use crate::case::{Case, exact, floats};
 
     #[test]
-    fn every_element_finds_its_place() {
+    fn every_element_is_transposed() {
         let cases: [(&[usize], &[i64]); 17] = [
             (&[], &[]),
             (&[5], &[0]),
@@ -170,13 +170,13 @@ mod tests {
             (&[2, 0, 3], &[2, 0, 1]),
             (&[1, 1, 4], &[0, 2, 1]),
             (&[1, 300, 4, 200], &[0, 2, 1, 3]),
-            // Matrices, alone and in stacks, for one thread and for several.
+            // Matrices, alone and in stacks, small and large enough for several threads.
             (&[37, 53], &[1, 0]),
             (&[1, 517, 331, 1], &[0, 2, 1, 3]),
             (&[50, 8, 7], &[1, 2, 0]),
             (&[9, 70, 1, 90], &[0, 3, 1, 2]),
             (&[3, 0, 5], &[0, 2, 1]),
-            // Axes that stay together.
+            // Axes that stay adjacent.
             (&[1, 30, 70, 41], &[0, 3, 1, 2]),
             (&[3, 30, 7, 11, 41], &[0, 4, 1, 2, 3]),
             (&[3, 5, 7, 60], &[0, 3, 1, 2]),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_every_width_find_their_place() {
+    fn elements_of_every_width_are_transposed() {
         fn numbers<T: Number>(shape: &[usize]) -> Tensor {
             let n: usize = shape.iter().product();
             let x = (0..n).map(|i| T::from_f64((i * 7919 % 127) as f64));

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_what_the_operator_gives() {
+    fn results_equal_the_operators() {
         for n in [0, 1, 1001, 200_001] {
             for (name, version) in [("Exp", 13), ("Log", 13), ("Sigmoid", 13), ("Tanh", 13)] {
                 Case::new(name, version).input(numbers(n)).check(relative(1e-15));

@@ -1,5 +1,5 @@
 //! Max, Mean, Min and Sum in f32 of any number of operands, broadcast: each in turn is combined
-//! with what a piece of the result holds, while that is in the first-level cache.
+//! with a piece of the result, while that is in the first-level cache.
 
 // collects are bounded: by the rank and the operands
 
@@ -19,10 +19,10 @@ use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// The elements of a result that operands are combined with in turn.
+/// Elements of a result that are combined with all operands in turn.
 const PIECE: usize = 2048;
 
-/// As many operands stay on the stack.
+/// The number of operands kept on the stack.
 const FEW: usize = 32;
 
 #[derive(Debug)]
@@ -32,10 +32,10 @@ struct VariadicKernel {
     is_mean: bool,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     shape: Shape,
-    /// How each operand is walked.
+    /// The traversal of each operand.
     runs: Vec<Runs<1>>,
 }
 
@@ -53,7 +53,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(Some(Box::new(VariadicKernel { isa: compiler.cpu.isa, op, is_mean })))
 }
 
-/// The operands of a run; the one that the result holds already has no elements of its own.
+/// The operands of a run; the operand that the result overwrites in place is empty.
 struct Operands<'a> {
     runs: &'a [Runs<1>],
     data: SmallVec<[Option<&'a [f32]>; FEW]>,
@@ -61,7 +61,7 @@ struct Operands<'a> {
 
 impl Operands<'_> {
     /// Calls `f` for operand `index` along `range` of the result, run by run, with the part of `y`,
-    /// which begins where the range does.
+    /// which starts where the range does.
     fn each(
         &self,
         index: usize,
@@ -165,13 +165,13 @@ mod tests {
             // The sum is exact, and rounded once when it is divided.
             case("Mean", shapes, integers).check(ulps(1));
         }
-        // Shared by threads.
+        // Large enough for several threads.
         let shapes: [&[usize]; 4] = [&[4, 200, 333], &[4, 1, 333], &[4, 200, 333], &[200, 1]];
         case("Sum", &shapes, integers).check(exact);
     }
 
     #[test]
-    fn nan_wins_wherever_it_stands() {
+    fn nan_wins_at_any_position() {
         let (nan, inf) = (f32::NAN, f32::INFINITY);
         let row = |elements: [f32; 4]| Tensor::from_slice(&[4], &elements).unwrap();
         for name in ["Max", "Min", "Sum"] {

@@ -1,8 +1,8 @@
-//! Products, convolutions and pools of f16 and bf16, by the kernels of f32: operands are widened, which is
-//! exact, sums are those of f32, and results are rounded once.
+//! Products, convolutions and pools of f16 and bf16, by the f32 kernels: operands are widened, which is
+//! exact, sums are in f32, and results are rounded once.
 //!
-//! The node is compiled again in a graph of its own, where it is one of f32. What its kernel packs of a
-//! constant is made of the constant widened, and stored as a form of the constant as it is.
+//! The node is compiled again in its own graph, as an f32 node. Its kernel packs
+//! the widened constant, which is stored as a packed form of the original constant.
 
 // collects are bounded: by the rank and the operands
 
@@ -31,30 +31,30 @@ use crate::cpu::{Team, floats, n_parts};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// What it costs to read an element of one width and to write it in another, in multiply-adds.
+/// The cost of converting an element between two widths, in multiply-adds.
 const COST: usize = 12;
 
-/// A node of f16 or bf16 as one of f32.
+/// A node of f16 or bf16 as a node of f32.
 #[derive(Debug)]
 struct WidenedKernel {
-    /// That of f32.
+    /// The f32 kernel.
     kernel: Box<dyn Kernel>,
     op: Arc<dyn Operator>,
-    /// Which inputs there are.
+    /// Whether each input is present.
     inputs: Vec<bool>,
 }
 
-/// The sizes of one signature of shapes.
+/// Prepared state for one shape signature.
 struct State {
-    /// What the kernel of f32 made of it.
+    /// The prepared state of the f32 kernel.
     prepared: Prepared,
     /// The shape of the result.
     shape: Shape,
-    /// Where each input is in scratch, counted in f32.
+    /// The range of each input in scratch, in f32.
     inputs: Vec<Range<usize>>,
-    /// Where the result is.
+    /// The range of the result.
     result: Range<usize>,
-    /// Where the kernel's own scratch is.
+    /// The range of the f32 kernel's own scratch.
     rest: Range<usize>,
 }
 
@@ -62,7 +62,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let [id] = compiler.claim.nodes[..] else { return Ok(None) };
     let is_half = |dtype| matches!(dtype, DType::F16 | DType::Bf16);
     let n_inputs = compiler.claim.inputs.len();
-    // Places of what is greatest are no numbers to round.
+    // The indices of maxima are not floats to round.
     let has_more = compiler.claim.outputs.iter().skip(1).any(Option::is_some);
     let is_half = !has_more && compiler.dtype_of(0..n_inputs).is_some_and(is_half);
     let is_meant = is_half && is_product(compiler);
@@ -82,7 +82,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(None)
 }
 
-/// Whether the node is one whose sums are to be of f32.
+/// Whether the node accumulates in f32.
 fn is_product(compiler: &Compiler<'_>) -> bool {
     compiler.op::<MatMul>().is_some()
         || compiler.op::<Gemm>().is_some()
@@ -93,7 +93,7 @@ fn is_product(compiler: &Compiler<'_>) -> bool {
         || compiler.op::<AveragePool>().is_some()
 }
 
-/// A graph of the node alone, whose inputs are of f32 and named by their index.
+/// A graph that contains only the node, with f32 inputs named by their index.
 fn widened(compiler: &Compiler<'_>, id: NodeId) -> Option<(Graph, NodeId)> {
     let (node, mut graph) = (compiler.graph.node(id), Graph::new());
     let mut inputs = Vec::new();
@@ -126,7 +126,7 @@ fn widened(compiler: &Compiler<'_>, id: NodeId) -> Option<(Graph, NodeId)> {
     Some((graph, id))
 }
 
-/// The constant in f32; without elements if it has none.
+/// The constant in f32; without elements if it is released.
 fn widen(constant: &Tensor) -> Option<Tensor> {
     if constant.is_released() {
         return Tensor::released(DType::F32, constant.shape()).ok();
@@ -136,7 +136,7 @@ fn widen(constant: &Tensor) -> Option<Tensor> {
     Tensor::from_slice(constant.shape(), &wide).ok()
 }
 
-/// Packs what another store has, widened.
+/// Widens constants before another store packs them.
 struct WidenedPacks<'a> {
     of: &'a Compiler<'a>,
 }
@@ -150,7 +150,7 @@ impl PackStore for WidenedPacks<'_> {
     ) -> Option<Packed> {
         let input: ValueId =
             self.of.claim.inputs.get(constant.name.parse::<usize>().ok()?).copied()??;
-        // It is widened already, in the graph that the kernel is compiled from.
+        // Already widened, in the graph that the kernel is compiled from.
         let wide = constant.fact.constant.as_ref()?;
         self.of.packs.pack(self.of.graph.value(input), recipe, &mut |_, packed| pack(wide, packed))
     }
@@ -170,7 +170,7 @@ impl WidenedKernel {
     }
 }
 
-/// Places one after the other, each from a cache line on.
+/// Consecutive ranges, each aligned to a cache line.
 #[derive(Default)]
 struct Places(usize);
 
@@ -234,7 +234,7 @@ impl Kernel for WidenedKernel {
     }
 }
 
-/// `wide = x`, of elements of f16 or bf16.
+/// `wide = x`, from f16 or bf16.
 fn widen_elements(x: TensorView<'_>, wide: &mut [f32]) -> Result<(), KernelError> {
     match x.dtype() {
         DType::F16 => x.as_slice::<f16>()?.convert_to_f32_slice(wide),
@@ -243,7 +243,7 @@ fn widen_elements(x: TensorView<'_>, wide: &mut [f32]) -> Result<(), KernelError
     Ok(())
 }
 
-/// The same by all threads.
+/// The same on all threads.
 fn widen_all(
     x: TensorView<'_>,
     wide: &mut [f32],
@@ -264,7 +264,7 @@ fn widen_all(
     Ok(())
 }
 
-/// Rounds results to the element type of the output, by all threads.
+/// Rounds results to the element type of the output, on all threads.
 fn narrow_all(
     y: &[f32],
     output: &mut Output<'_>,
@@ -287,7 +287,7 @@ fn narrow_all(
     Ok(())
 }
 
-/// The elements of each piece of so many.
+/// Elements per piece.
 fn piece_len(threads: &dyn Threads, len: usize) -> usize {
     len.div_ceil(n_parts(threads, len.saturating_mul(COST))).max(1)
 }
@@ -299,7 +299,7 @@ mod tests {
 
     use crate::case::{Case, exact, integers};
 
-    /// Small whole numbers, whose sums of some products are exact in all types.
+    /// Small integers, whose sums of products are exact in all types.
     fn halves(shape: &[usize], is_brain: bool) -> Tensor {
         let wide = integers(shape);
         let wide = wide.as_slice::<f32>().unwrap().iter().map(|x| x % 3.0);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_those_of_wide_numbers() {
+    fn products_equal_those_of_f32() {
         for brain in [false, true] {
             let some = |shape: &[usize]| halves(shape, brain);
             let case = || Case::new("MatMul", 13);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_those_of_wide_numbers() {
+    fn windows_equal_those_of_f32() {
         let pads = |n: usize| Attr::Ints(vec![1; 2 * n]);
         for brain in [false, true] {
             let some = |shape: &[usize]| halves(shape, brain);

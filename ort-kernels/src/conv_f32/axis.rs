@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Output `o` reads with tap `t` the input `o·stride + t·dilation − pad[0]`, if there is one.
+/// Output `o` reads input `o·stride + t·dilation − pad[0]` with tap `t`, if it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
     /// Elements of the input.
@@ -11,21 +11,21 @@ pub struct Axis {
     pub output: usize,
     /// Taps of the kernel, at least 1.
     pub kernel: usize,
-    /// From one output to the next, at least 1.
+    /// Distance between outputs, at least 1.
     pub stride: usize,
-    /// From one tap to the next, at least 1.
+    /// Distance between taps, at least 1.
     pub dilation: usize,
     /// Padding before and after the input.
     pub pad: [usize; 2],
 }
 
 impl Axis {
-    /// An axis of one element and one tap: what a convolution of fewer dimensions has in the
-    /// others.
+    /// An axis of one element and one tap: the missing dimensions of a convolution of fewer
+    /// dimensions.
     pub const UNIT: Self =
         Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, pad: [0, 0] };
 
-    /// Whether every output is the input at the same place.
+    /// Whether every output reads the input at the same index, and no other.
     #[must_use]
     pub fn is_pointwise(&self) -> bool {
         self.kernel == 1 && self.stride == 1 && self.pad[0] == 0 && self.input == self.output
@@ -40,23 +40,23 @@ impl Axis {
 
     /// The taps with which `output` reads an input.
     pub(crate) fn taps(&self, output: usize) -> Range<usize> {
-        // What reads an input with the first and the last does so between; only an edge needs to
-        // divide.
+        // If the first and the last tap read an input, so do those in between; only edges need a
+        // division.
         if self.at(output, 0).is_some() && self.at(output, self.kernel - 1).is_some() {
             return 0..self.kernel;
         }
         self.below(output * self.stride, self.dilation, self.kernel)
     }
 
-    /// The first input that `output` reads, if any, and how many it reads.
+    /// The first input that `output` reads, if any, and their number.
     pub(crate) fn inputs(&self, output: usize) -> (usize, usize) {
         let taps = self.taps(output);
         let first = output * self.stride + taps.start * self.dilation;
         (first.saturating_sub(self.pad[0]), taps.len())
     }
 
-    /// The taps with which `output` reads an input or, if these count, padding; those that reach
-    /// past the padding never do.
+    /// The number of taps with which `output` reads an input or, if `counts_padding`, padding; taps
+    /// beyond the padding never count.
     pub(crate) fn n_taps(&self, output: usize, counts_padding: bool) -> usize {
         if !counts_padding {
             return self.taps(output).len();
@@ -68,17 +68,17 @@ impl Axis {
         room.saturating_sub(output * self.stride).div_ceil(self.dilation).min(self.kernel)
     }
 
-    /// The inputs, padding included, that consecutive outputs read.
+    /// The number of inputs, including padding, that consecutive outputs read.
     pub(crate) fn reach(&self, outputs: usize) -> usize {
         outputs.saturating_sub(1) * self.stride + (self.kernel - 1) * self.dilation + 1
     }
 
-    /// The inputs with all padding that any output reads.
+    /// The number of inputs, including padding, that any output reads.
     pub(crate) fn padded(&self) -> usize {
         self.reach(self.output).max(self.pad[0] + self.input)
     }
 
-    /// These outputs as an axis of their own, and the inputs that it is over: those that they read, and no others.
+    /// These outputs as a separate axis, and the inputs of that axis: exactly those that they read.
     #[must_use]
     pub fn part(&self, outputs: Range<usize>) -> (Self, Range<usize>) {
         let from = outputs.start * self.stride;
@@ -116,7 +116,7 @@ impl Axis {
         from..all.end.clamp(from, end)
     }
 
-    /// The `i` below `limit` for which `from + i·step` less the padding is an input.
+    /// The `i` below `limit` for which `from + i·step` minus the padding is an input.
     fn below(&self, from: usize, step: usize, limit: usize) -> Range<usize> {
         let least = self.pad[0].saturating_sub(from).div_ceil(step).min(limit);
         let end = (self.pad[0] + self.input).saturating_sub(from).div_ceil(step).min(limit);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_what_at_says() {
+    fn ranges_equal_at() {
         for (input, kernel, stride, dilation, pad) in
             [(5, 3, 1, 1, 1), (7, 3, 2, 1, 0), (4, 5, 3, 2, 6), (1, 2, 1, 3, 2), (0, 1, 1, 1, 1)]
         {

@@ -1,4 +1,4 @@
-//! The image of a convolution as the right operand of a product, made panel by panel.
+//! The image of a convolution as the right operand of a product, generated panel by panel.
 
 use super::Axis;
 use crate::gemm::{Matrix, Panels, Slice, by_width, each_panel};
@@ -11,7 +11,7 @@ use std::ops::Range;
 /// With weights packed as A: [channels out, channels·taps], the product of
 /// [`Gemm`](crate::gemm::Gemm) is the convolution of one group of one image, its bias
 /// [`Start::ByRow`](crate::gemm::Start::ByRow). Threads take ranges of output channels or of
-/// positions. Where every position is read as it stands (1×1, stride 1, no padding) the image is B.
+/// positions. For a pointwise convolution (1×1, stride 1, no padding) the image itself is B.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
     input: &'a [f32],
@@ -26,13 +26,13 @@ struct Run {
     row: [usize; 2],
     /// Along the last axis.
     outputs: Range<usize>,
-    /// The column of the panel the run begins with.
+    /// The column of the panel at which the run starts.
     column: usize,
 }
 
 impl<'a> Columns<'a> {
-    /// `input: [channels, axes…]`, contiguous; a convolution of fewer dimensions has
-    /// [`Axis::UNIT`] in front.
+    /// `input: [channels, axes…]`, contiguous; a convolution of fewer dimensions has leading
+    /// [`Axis::UNIT`]s.
     ///
     /// # Panics
     /// If `input` has another length.
@@ -59,19 +59,19 @@ impl<'a> Columns<'a> {
         self.axes.iter().map(|axis| axis.kernel).product()
     }
 
-    /// Every channel whose row for `tap` lies in `k`, with the place of the row in `k`.
+    /// Every channel whose row for `tap` lies in `k`, with the index of the row in `k`.
     #[inline(always)]
     fn rows_of_tap(&self, tap: usize, k: &Range<usize>) -> impl Iterator<Item = (usize, usize)> {
         let (taps, start) = (self.taps(), k.start);
         let channel = |k: usize| k.saturating_sub(tap).div_ceil(taps);
-        // Division is slow, and usually all of `k` is asked for.
+        // Division is slow, and `k` usually covers all rows.
         let is_whole = *k == (0..self.channels * taps);
         let channels = if is_whole { 0..self.channels } else { channel(k.start)..channel(k.end) };
         channels.map(move |c| (c, c * taps + tap - start))
     }
 
-    /// The lines of taps along the last axis of which some channel has a row in `k`: all, or fewer than a channel
-    /// has, which may begin with the last ones and go on with the first.
+    /// The lines of taps along the last axis for which some channel has a row in `k`: all, or, if `k` is shorter than a
+    /// channel, a subset that may wrap around from the last line to the first.
     #[inline(always)]
     fn lines_of(&self, k: &Range<usize>) -> [Range<usize>; 2] {
         let (taps, width) = (self.taps(), self.axes[2].kernel);
@@ -84,7 +84,7 @@ impl<'a> Columns<'a> {
         [0..first, first.max(start / width)..end.min(taps).div_ceil(width)]
     }
 
-    /// The taps of a line of which some channel has a row in `k`; see [`Columns::lines_of`].
+    /// The taps of a line for which some channel has a row in `k`; see [`Columns::lines_of`].
     #[inline(always)]
     fn taps_of(&self, line: usize, k: &Range<usize>) -> [Range<usize>; 2] {
         let (taps, width) = (self.taps(), self.axes[2].kernel);
@@ -123,8 +123,8 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// One run for all taps along the last axis, of every channel: patches of rows that stand side by
-    /// side in the image, transposed. Whether it was written, which only a run without padding is.
+    /// One run for all taps along the last axis, of every channel: patches of rows that are adjacent
+    /// in the image, transposed. Returns whether it was written, which only a run without padding is.
     fn write_patches<const NR: usize>(
         &self,
         run: &Run,
@@ -197,8 +197,8 @@ fn write_panel<const NR: usize>(columns: &Columns<'_>, slice: &Slice, panel: &mu
     }
 }
 
-/// Whether taps along an axis are better written at once: positions are far apart, and the taps of
-/// each side by side.
+/// Whether the taps along an axis are better written together: if positions are far apart, and the taps of
+/// each are adjacent.
 fn are_patches(axis: &Axis) -> bool {
     axis.dilation == 1 && axis.stride >= 4 && axis.kernel >= 4
 }
@@ -206,7 +206,7 @@ fn are_patches(axis: &Axis) -> bool {
 /// `out[used] = source[0], source[stride], …`, zero before and after.
 #[inline(always)]
 fn copy_row<const NR: usize>(source: &[f32], stride: usize, out: &mut [f32], used: Range<usize>) {
-    // Whole panels and a constant stride become a few registers and no call.
+    // Whole panels and a constant stride compile to a few registers and no call.
     match (stride, out.first_chunk_mut::<NR>()) {
         (1, Some(out)) if used == (0..NR) => copy_elements(source, 1, out),
         (2, Some(out)) if used == (0..NR) => copy_elements(source, 2, out),
@@ -233,7 +233,7 @@ fn copy_every(source: &[f32], stride: usize, out: &mut [f32]) {
 fn copy_elements(source: &[f32], stride: usize, out: &mut [f32]) {
     match stride {
         1 => out.copy_from_slice(&source[..out.len()]),
-        // Of a constant stride, loads are loads and shuffles.
+        // With a constant stride, this compiles to loads and shuffles.
         2 => copy_every(source, 2, out),
         3 => copy_every(source, 3, out),
         stride => copy_every(source, stride, out),

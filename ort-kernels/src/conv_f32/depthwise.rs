@@ -1,4 +1,4 @@
-//! Convolution of one plane, or of the layers of a volume, with one filter.
+//! Convolution of one plane or volume with one filter.
 
 use super::Axis;
 use super::window::{Fold, bands, fill_band, fold_band, scratch_len};
@@ -10,30 +10,30 @@ use std::ops::Range;
 /// order of taps; x is zero outside the plane.
 #[derive(Clone, Copy, Debug)]
 pub struct Depthwise<'a> {
-    /// Which instructions to use.
+    /// The instruction set.
     pub isa: Isa,
-    /// Depth, height and width; a convolution of fewer dimensions has [`Axis::UNIT`] in front.
+    /// Depth, height and width; a convolution of fewer dimensions has leading [`Axis::UNIT`]s.
     pub axes: [Axis; 3],
     /// Row-major over the kernel.
     pub weights: &'a [f32],
-    /// What the sum starts from.
+    /// The initial value of the sums.
     pub bias: f32,
-    /// What is applied to the sums.
+    /// Applied to the sums.
     pub activation: Activation,
 }
 
 impl Depthwise<'_> {
-    /// The elements of scratch [`Depthwise::run`] needs, however many rows it computes.
+    /// Elements of scratch for [`Depthwise::run`], for any number of rows.
     #[must_use]
     pub fn scratch_len(axes: &[Axis; 3]) -> usize {
         scratch_len(axes)
     }
 
-    /// The output rows `rows`, counted layer by layer: `plane: [depth, height, width]`, `out:
+    /// Computes the output rows `rows`, counted layer by layer: `plane: [depth, height, width]`, `out:
     /// [rows.len(), width out]`, both contiguous.
     ///
     /// # Panics
-    /// If the plane, the weights, `out` or the scratch is shorter than the axes say.
+    /// If the plane, the weights, `out` or the scratch is too short for the axes.
     pub fn run(&self, plane: &[f32], rows: Range<usize>, out: &mut [f32], scratch: &mut [f32]) {
         let band = &mut scratch[..scratch_len(&self.axes)];
         let width = &self.axes[2];

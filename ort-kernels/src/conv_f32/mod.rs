@@ -4,11 +4,11 @@
 //! positions `p` and taps `t` have up to three axes and x is zero outside.
 //!
 //! - **Dense**: a product, weights [o, c·t] packed once by [`pack_a`](crate::gemm::pack_a) as
-//!   A, [`Columns`] of the image as B, made panel by panel and never stored; see [`Columns`].
-//!   With few filters, [`Direct`] reads the image where it stands instead, and to few positions
-//!   [`Narrow`] makes lanes of filters; for the same bits.
-//! - **Depthwise**, one input channel a group: [`Depthwise`] computes rows of a plane directly.
-//! - **Pooling**: [`Pool`], the rows of windows first and then their columns.
+//!   A, [`Columns`] of the image as B, generated panel by panel and never stored as a whole.
+//!   With few filters, [`Direct`] reads the image directly instead, and with few positions
+//!   [`Narrow`] uses a lane per filter; the bits are the same.
+//! - **Depthwise**, one input channel per group: [`Depthwise`] computes rows of a plane directly.
+//! - **Pooling**: [`Pool`], first the rows of windows and then their columns.
 //!
 //! The bits of a result do not depend on how rows or positions are split among calls.
 

@@ -1,21 +1,21 @@
-//! Planes cut into parts, so that a window may have as many taps as it likes and a part of the work is small all the same.
+//! Planes split into parts, so that a part is little work however many taps a window has.
 
 use std::ops::Range;
 
 use super::Axis;
 
-/// Some outputs of a plane, which lie one after the other, and the inputs that they read, which do so, too.
+/// A contiguous range of outputs of a plane, and the contiguous range of inputs that they read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanePart {
-    /// The axes of a plane of these outputs and inputs alone.
+    /// The axes of these outputs and inputs.
     pub axes: [Axis; 3],
-    /// Of the plane.
+    /// Range of inputs in the plane.
     pub inputs: Range<usize>,
-    /// Of the plane.
+    /// Range of outputs in the plane.
     pub outputs: Range<usize>,
 }
 
-/// The parts of a plane, of at most `n_outputs` outputs each, but of at least one place on its outermost axis.
+/// The parts of a plane, of at most `n_outputs` outputs each, but of at least one index of its outermost axis.
 pub fn plane_parts(axes: [Axis; 3], n_outputs: usize) -> impl Iterator<Item = PlanePart> {
     let cut = axes.iter().position(|axis| *axis != Axis::UNIT).unwrap_or(2);
     let inner = &axes[cut + 1..];
@@ -47,7 +47,7 @@ mod tests {
         (0..n).map(|i| (i * 7919 % 251) as f32 - 120.0).collect()
     }
 
-    /// What `run` makes of each part of a plane.
+    /// Applies `run` to each part of a plane.
     fn by_parts(
         axes: [Axis; 3],
         most: usize,
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::cast_possible_truncation, reason = "small whole numbers")]
+    #[expect(clippy::cast_possible_truncation, reason = "small integers")]
     fn parts_of_a_plane_are_those_of_the_whole() {
         let padded = |input, kernel, stride, dilation, pad: [usize; 2]| {
             let reach = (kernel - 1) * dilation + 1;
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// The inputs that the parts of a plane are over.
+    /// The total number of inputs of the parts of a plane.
     fn n_read(axes: [Axis; 3], n_outputs: usize) -> usize {
         plane_parts(axes, n_outputs).map(|part| part.inputs.len()).sum()
     }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_cover_a_plane_and_their_work_is_that_of_their_outputs() {
+    fn parts_cover_a_plane_and_read_only_their_inputs() {
         let line = [Axis::UNIT, Axis::UNIT, axis(100, 90)];
         let plane = [Axis::UNIT, axis(8, 3), axis(9, 2)];
         for axes in [line, plane] {
@@ -138,7 +138,7 @@ mod tests {
                 }
             }
         }
-        // Each place of a line reads a window; a row of a plane, the rows of its windows.
+        // Each output of a line reads a window; a row of a plane, the rows of its windows.
         assert_eq!((n_read(line, 1), n_read(line, 11)), (11 * 90, 100));
         assert_eq!((n_read(plane, 1), n_read(plane, 16)), (6 * 3 * 9, 3 * 4 * 9));
     }

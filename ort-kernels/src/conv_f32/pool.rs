@@ -4,31 +4,31 @@ use super::{Axis, Finish, Fold, Layers, fold_rows};
 use crate::Isa;
 use crate::vec::greater;
 
-/// The rows of results that are begun before the first of them ends: what was stored can be loaded
-/// at once only as it was stored.
+/// The number of result rows started before the first is finished: store forwarding works only for
+/// loads of the same size as the store.
 const LINES: usize = 4;
 
-/// One value a window.
+/// One value per window.
 ///
-/// Windows are folded column by column: the rows of a window first, a whole row of the plane at a
-/// time, then the columns of what that gives, so that a window of k×k costs 2k steps and not k².
+/// Windows are folded separably: first the rows of a window, a whole row of the plane at a
+/// time, then the columns of the result, so that a window of k×k costs 2k steps and not k².
 #[derive(Clone, Copy, Debug)]
 pub struct Pool {
-    /// Which instructions to use.
+    /// The instruction set.
     pub isa: Isa,
-    /// Depth, height and width; a pooling of fewer dimensions has [`Axis::UNIT`] in front.
+    /// Depth, height and width; a pooling of fewer dimensions has leading [`Axis::UNIT`]s.
     pub axes: [Axis; 3],
-    /// Which value.
+    /// The value of a window.
     pub kind: PoolKind,
 }
 
-/// Which value a window gives.
+/// The value of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolKind {
-    /// The greatest input, NaN if there is one; −∞ if there is no input.
+    /// The maximum, NaN if any input is; −∞ if there is no input.
     Max,
     /// The sum over the columns, in ascending order, of their sums in ascending order, divided by
-    /// the number of taps that count. If none does, 0.
+    /// the number of counted taps. If there are none, 0.
     Average {
         /// Whether taps in the padding count; those beyond it never do.
         count_padding: bool,
@@ -36,17 +36,17 @@ pub enum PoolKind {
 }
 
 impl Pool {
-    /// The elements of scratch [`Pool::run`] needs: rows with their padding.
+    /// Elements of scratch for [`Pool::run`]: padded rows.
     #[must_use]
     pub fn scratch_len([_, _, width]: &[Axis; 3]) -> usize {
         LINES * width.padded() + width.stride * phase_len(width) + width.output
     }
 
-    /// All outputs of one plane: `plane: [depth, height, width]`, `out: [depth out, height out,
+    /// Computes all outputs of one plane: `plane: [depth, height, width]`, `out: [depth out, height out,
     /// width out]`, both contiguous.
     ///
     /// # Panics
-    /// If the plane, `out` or the scratch is shorter than the axes say.
+    /// If the plane, `out` or the scratch is too short for the axes.
     pub fn run(&self, plane: &[f32], out: &mut [f32], scratch: &mut [f32]) {
         let n_outputs: usize = self.axes.iter().map(|axis| axis.output).product();
         let out = &mut out[..n_outputs];
@@ -59,7 +59,7 @@ impl Pool {
     }
 }
 
-/// The greatest input, NaN if there is one.
+/// The maximum, NaN if any input is.
 pub(crate) struct Max;
 
 impl Fold for Max {
@@ -78,7 +78,7 @@ impl Fold for Max {
     }
 }
 
-/// The same where there is no NaN: one instruction a step.
+/// The same for inputs without NaN: one instruction per step.
 struct MaxOfNumbers;
 
 impl Fold for MaxOfNumbers {
@@ -116,7 +116,7 @@ impl Fold for Sum {
     }
 }
 
-/// Sums become means: output `x` has so many taps in each of so many rows.
+/// Converts sums to means: output `x` has `taps` taps in each of its rows.
 #[derive(Clone, Copy)]
 struct Divide<'a> {
     n_rows: f32,
@@ -151,7 +151,7 @@ per_isa! {
     ) {
         let (axes @ [depth, height, width], count_padding) = window;
         let (counts, scratch) = scratch.split_at_mut(width.output);
-        // Windows between the edges have all taps.
+        // Windows that do not reach an edge have all taps.
         let interior = width.interior();
         counts[interior.clone()].fill(width.kernel as f32);
         for x in (0..interior.start).chain(interior.end..width.output) {
@@ -166,8 +166,8 @@ per_isa! {
     }
 }
 
-/// Each window of a plane, by way of `scratch`; `finish` of a row of outputs makes them of their
-/// windows' folds.
+/// Computes each window of a plane, using `scratch`; `finish` converts the folds of a row of windows to
+/// outputs.
 #[inline(always)]
 fn fold_plane<F: Fold, G: Finish>(
     (fold, finish): (&F, impl Fn(usize, usize) -> G),
@@ -204,7 +204,7 @@ fn fold_plane<F: Fold, G: Finish>(
     }
 }
 
-/// Each window of a line.
+/// Computes each window of a line.
 #[inline(always)]
 fn fold_line<F: Fold>(
     how: (&F, impl Finish),
@@ -230,7 +230,7 @@ fn fold_line<F: Fold>(
     }
 }
 
-/// Each window of a line whose element `i·stride + p` is element `i` of phase `p`, each of `len`.
+/// Computes each window of a line in phases: element `i·stride + p` is element `i` of phase `p`, each of `len`.
 #[inline(always)]
 fn fold_phases<F: Fold>(
     (fold, finish): (&F, impl Finish),
@@ -247,7 +247,7 @@ fn fold_phases<F: Fold>(
     fold_rows(fold, rows, finish, out);
 }
 
-/// The elements of a line that are `stride` apart.
+/// The elements of a line at distance `stride`.
 #[inline(always)]
 fn phase_len(width: &Axis) -> usize {
     match width.stride {
@@ -257,7 +257,7 @@ fn phase_len(width: &Axis) -> usize {
     }
 }
 
-/// Element `i·stride + p` to element `i` of phase `p`, each of `len`.
+/// Copies element `i·stride + p` to element `i` of phase `p`, each of `len`.
 #[inline(always)]
 fn split(line: &[f32], stride: usize, phases: &mut [f32], len: usize) {
     for (p, phase) in phases.chunks_exact_mut(len.max(1)).take(stride.min(line.len())).enumerate() {
@@ -269,7 +269,7 @@ fn split(line: &[f32], stride: usize, phases: &mut [f32], len: usize) {
     }
 }
 
-/// The same for a stride that is known, by vectors.
+/// The same for a constant stride, with vectors.
 #[inline(always)]
 fn split_in<const N: usize>(line: &[f32], phases: &mut [f32], len: usize) {
     const LANES: usize = 16;

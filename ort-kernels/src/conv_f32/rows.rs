@@ -1,5 +1,5 @@
-//! Folding rows that lie over each other, element by element: what poolings of planes and of pixels
-//! share.
+//! Element-wise folds of several rows: shared by poolings of planes and of
+//! pixels.
 
 use super::Fold;
 
@@ -8,24 +8,24 @@ use super::Fold;
 pub(crate) struct Layers<'a, S> {
     pub x: &'a [f32],
     pub n_layers: usize,
-    /// Rows of each.
+    /// Rows per layer.
     pub n_rows: usize,
     pub start: S,
 }
 
-/// What is done to the folds of a row.
+/// The operation applied to the folds of a row.
 pub(crate) trait Finish: Copy {
-    /// To those of the elements from `at` on.
+    /// Applies it to the folds of the elements starting at `at`.
     fn apply<const L: usize>(self, at: usize, folds: &mut [f32; L]);
 }
 
-/// Nothing is.
+/// Does nothing.
 impl Finish for () {
     #[inline(always)]
     fn apply<const L: usize>(self, _: usize, _: &mut [f32; L]) {}
 }
 
-/// `out[i]`: the fold of element `i` of every row, in their order, and what `finish` makes of that.
+/// `out[i]`: the fold of element `i` of every row, in order, finished by `finish`.
 ///
 /// # Panics
 /// If a row is shorter than `out`.
@@ -39,7 +39,7 @@ pub(crate) fn fold_rows<F: Fold>(
     let n = out.len();
     match n {
         16.. => {
-            // The last strip may compute some elements of those before again.
+            // The last strip may recompute some elements of the one before.
             let long = n / 64 * 64;
             fold_strips::<64, F>(fold, rows, finish, 0, &mut out[..long]);
             let from = long.min(n - 16);
@@ -51,8 +51,8 @@ pub(crate) fn fold_rows<F: Fold>(
     }
 }
 
-/// As [`fold_rows`] from element `from` on, `L` elements at a time, which stay in registers; the
-/// last strip ends where `out` does. Nothing if there are fewer than `L`.
+/// [`fold_rows`] starting at element `from`, `L` elements at a time, which stay in registers; the
+/// last strip ends where `out` does. Does nothing if there are fewer than `L`.
 #[inline(always)]
 fn fold_strips<const L: usize, F: Fold>(
     fold: &F,

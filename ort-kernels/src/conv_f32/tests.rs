@@ -1,4 +1,4 @@
-//! Every kernel against the formula, term by term, in f64: sums of small integers are exact.
+//! Compares every kernel with the formula, term by term, in f64: sums of small integers are exact.
 
 use super::{Axis, Columns, Depthwise, Pool, PoolKind};
 use crate::gemm::{Gemm, Lhs, Matrix, Panels, Region, Slice, Start, pack_a};
@@ -16,7 +16,7 @@ fn axis(input: usize, kernel: usize, stride: usize, dilation: usize, pad: [usize
     Axis { input, output, kernel, stride, dilation, pad }
 }
 
-/// Heights and widths that reach every path: no interior, each block size, both edges, each stride.
+/// Heights and widths that cover every path: no interior, each block size, both edges, each stride.
 fn planes() -> Vec<[Axis; 2]> {
     let axes = [
         axis(1, 1, 1, 1, [0, 0]),
@@ -33,7 +33,7 @@ fn planes() -> Vec<[Axis; 2]> {
     axes.iter().flat_map(|h| axes.iter().map(|w| [*h, *w])).collect()
 }
 
-/// The same, and some of them with a depth.
+/// The same, some of them with a depth.
 fn volumes() -> impl Iterator<Item = [Axis; 3]> {
     let flat = planes().into_iter().map(|[h, w]| [Axis::UNIT, h, w]);
     let depths = [axis(4, 2, 2, 1, [0, 0]), axis(5, 3, 1, 2, [3, 1])];
@@ -109,8 +109,8 @@ fn pools_are_greatest_and_mean_of_the_window() {
 }
 
 #[test]
-fn counted_padding_ends_where_the_padding_does() {
-    // Two outputs of a window of four over [0, 1, 2, 3, 0]: the second reaches one past the
+fn taps_beyond_the_padding_are_not_counted() {
+    // Two outputs of a window of four over [0, 1, 2, 3, 0]: the second extends one past the
     // padding.
     let width = Axis { output: 2, ..axis(3, 4, 2, 1, [1, 1]) };
     let axes = [Axis::UNIT, Axis::UNIT, width];
@@ -122,7 +122,7 @@ fn counted_padding_ends_where_the_padding_does() {
 }
 
 #[test]
-fn pools_keep_nan_and_windows_may_see_nothing() {
+fn pools_keep_nan_and_windows_may_be_empty() {
     let width = Axis { output: 4, ..axis(3, 2, 1, 1, [2, 0]) };
     let axes = [Axis::UNIT, Axis::UNIT, width];
     for isa in Isa::all() {

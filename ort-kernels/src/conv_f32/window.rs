@@ -1,49 +1,49 @@
-//! Folding a window over a plane: what depthwise convolution and pooling share.
+//! Folds of windows over a plane: shared by depthwise convolution and pooling.
 //!
-//! A band of input rows, of each layer of the window, is copied to scratch with its padding around it,
+//! A band of input rows, of each layer of the window, is copied to scratch together with its padding,
 //! small enough for the first-level cache. Then no window crosses an edge, and outputs are folded a block
-//! of lanes at a time, all taps in registers, each output its taps in ascending order.
+//! of lanes at a time, all taps in registers, each output over its taps in ascending order.
 
 use super::Axis;
 use std::ops::Range;
 
-/// The elements a band should not exceed: 16 KiB.
+/// The maximum elements per band: 16 KiB.
 const BAND: usize = 4096;
-/// The most lanes of a block.
+/// The maximum number of lanes per block.
 const MAX_LANES: usize = 32;
 
-/// How one output is folded from the inputs of its window.
+/// How an output is folded from the inputs of its window.
 pub(crate) trait Fold {
-    /// What a window starts from.
+    /// The initial value.
     fn start(&self) -> f32;
 
-    /// What an input outside the plane is.
+    /// The value of padding.
     fn outside(&self) -> f32;
 
-    /// The weights of `K` taps from `first` on, counted row-major over the kernel.
+    /// The weights of `K` taps starting at `first`, counted row-major over the kernel.
     fn weights<const K: usize>(&self, first: usize) -> [f32; K] {
         let _ = first;
         [1.0; K]
     }
 
-    /// `sum` and the input `x` of a tap.
+    /// Combines `sum` with the input `x` of a tap.
     fn step<const FMA: bool>(sum: f32, x: f32, weight: f32) -> f32;
 }
 
-/// The output rows of a band.
+/// Output rows per band.
 fn band_rows([depth, height, width]: &[Axis; 3]) -> usize {
     let room = (BAND / (depth.kernel * width.padded())).saturating_sub(height.reach(1));
     room / height.stride + 1
 }
 
-/// The elements of scratch for any number of rows.
+/// Elements of scratch for any number of rows.
 pub(super) fn scratch_len(axes: &[Axis; 3]) -> usize {
     let [depth, height, width] = axes;
     let rows = band_rows(axes).min(height.output.max(1));
     depth.kernel * height.reach(rows) * width.padded() + past_len(width)
 }
 
-/// A block at the end of the last row reads past it.
+/// Elements that a block at the end of the last row reads past it.
 fn past_len(width: &Axis) -> usize {
     MAX_LANES * width.stride
 }
@@ -61,7 +61,7 @@ pub(super) fn bands(
     })
 }
 
-/// Copies what the output rows `rows` of layer `z` read of `volume` to `scratch`.
+/// Copies the inputs in `volume` of output rows `rows` of layer `z` to `scratch`.
 pub(super) fn fill_band(
     [depth, height, width]: &[Axis; 3],
     volume: &[f32],
@@ -87,7 +87,7 @@ pub(super) fn fill_band(
     }
 }
 
-/// The output rows of a band: `out: [rows, width out]`, contiguous.
+/// Computes the output rows of a band: `out: [rows, width out]`, contiguous.
 #[inline(always)]
 pub(super) fn fold_band<const FMA: bool, F: Fold>(
     fold: &F,
@@ -116,13 +116,13 @@ fn fold_lanes<const FMA: bool, const LANES: usize, F: Fold>(
     for y in 0..rows {
         for x in (0..width.output).step_by(LANES) {
             let input = &band[y * from_row + x * width.stride..];
-            // With a constant stride, strided loads are loads and shuffles.
+            // With a constant stride, strided loads compile to loads and shuffles.
             let block: [f32; LANES] = match width.stride {
                 1 => fold_block::<FMA, LANES, F>(fold, axes, (1, layer), input),
                 2 => fold_block::<FMA, LANES, F>(fold, axes, (2, layer), input),
                 stride => fold_block::<FMA, LANES, F>(fold, axes, (stride, layer), input),
             };
-            // What a block has too much is overwritten by the next row; the last has no room for
+            // The excess of a block is overwritten by the next row; the last row has no room for
             // it.
             let out = &mut out[y * width.output + x..];
             match out.first_chunk_mut::<LANES>() {
@@ -133,7 +133,7 @@ fn fold_lanes<const FMA: bool, const LANES: usize, F: Fold>(
     }
 }
 
-/// The block of outputs whose first tap of the first output is `input[0]`; a layer has so many elements.
+/// The block of outputs whose first output's first tap is `input[0]`.
 #[inline(always)]
 fn fold_block<const FMA: bool, const LANES: usize, F: Fold>(
     fold: &F,
@@ -153,7 +153,7 @@ fn fold_block<const FMA: bool, const LANES: usize, F: Fold>(
     sums
 }
 
-/// The taps of one row, of which `first` is the first.
+/// Folds the taps of one row, starting at tap `first`.
 #[inline(always)]
 fn fold_row<const FMA: bool, const LANES: usize, F: Fold>(
     fold: &F,
@@ -174,7 +174,7 @@ fn fold_row<const FMA: bool, const LANES: usize, F: Fold>(
     }
 }
 
-/// `K` adjacent taps of a row.
+/// Folds `K` adjacent taps of a row.
 #[inline(always)]
 fn fold_taps<const FMA: bool, const LANES: usize, const K: usize, F: Fold>(
     weights: [f32; K],

@@ -1,4 +1,4 @@
-//! 4 positions by 1 output block of any width, left to the vectoriser.
+//! 4 positions by 1 output block of any width, autovectorised.
 
 use super::{Form, Line, Start, Variant};
 use crate::isa::{GENERIC_FMA, mul_add};
@@ -28,7 +28,7 @@ fn tiles<const B: usize>(line: &Line<'_>, y: &mut [f32]) {
     });
 }
 
-/// `R` positions from `first` on, of one output block.
+/// `R` positions starting at `first`, of one output block.
 fn tile<const B: usize, const R: usize>(line: &Line<'_>, first: usize, y: &mut [f32]) {
     let y = &mut y.as_chunks_mut::<B>().0[line.places::<R>(first)];
     let mut sums = start::<B, R>(&line.merge.start, y);
@@ -80,7 +80,7 @@ fn add<const B: usize>(x: [f32; B], w: &[f32; B], sums: &mut [f32; B]) {
     }
 }
 
-/// The sums of `R` positions to start from; `y` holds their summands, if there are any.
+/// The initial sums of `R` positions; `y` holds their summands, if there are any.
 fn start<const B: usize, const R: usize>(start: &Start<'_>, y: &[[f32; B]]) -> [[f32; B]; R] {
     let bias = start.bias.and_then(|bias| bias.first_chunk::<B>());
     let mut sums = [*bias.unwrap_or(&[0.0; B]); R];

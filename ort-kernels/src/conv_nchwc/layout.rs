@@ -1,20 +1,20 @@
-//! Where the pixels of an image lie that is split for matrix tiles.
+//! The layout of an image that is split for matrix tiles.
 
 use crate::Isa;
 use crate::conv_f32::Axis;
 use crate::tiles::{self, Line, SIDE};
 use std::ops::Range;
 
-/// Channels of a block.
+/// Channels per block.
 const LANES: usize = 16;
-/// Lines of the three parts of a chunk, unless one row has more: 1.25 MiB.
+/// Lines of the three parts of a chunk, unless one row needs more: 1.25 MiB.
 const IMAGE: usize = 20 * 1024;
 
-/// Along one axis, the pixels that stride and dilation keep apart.
+/// The phases that stride and dilation create along one axis.
 #[derive(Clone, Copy, Debug)]
 struct Phases {
     axis: Axis,
-    /// After so many taps the same phase comes again.
+    /// The number of taps after which the phases repeat.
     n: usize,
 }
 
@@ -24,17 +24,17 @@ impl Phases {
         Self { axis, n: period.unwrap_or(1).min(axis.kernel) }
     }
 
-    /// How far beyond an output `tap` reads in its phase.
+    /// The distance from an output to the pixel that `tap` reads, within its phase.
     fn shift(&self, tap: usize) -> usize {
         tap * self.axis.dilation / self.axis.stride
     }
 
-    /// The farthest of all taps.
+    /// The maximum shift of all taps.
     fn reach(&self) -> usize {
         self.shift(self.axis.kernel - 1)
     }
 
-    /// The input that is the `i`th pixel of `phase`, if it is none of the padding.
+    /// The input that is the `i`th pixel of `phase`, unless it is padding.
     fn input(&self, phase: usize, i: usize) -> Option<usize> {
         let residue = phase * self.axis.dilation % self.axis.stride;
         let at = (i * self.axis.stride + residue).checked_sub(self.axis.pad[0])?;
@@ -48,7 +48,7 @@ pub(super) struct Layout {
     phases: [Phases; 2],
     /// Input blocks.
     pub(super) inputs: usize,
-    /// The most outputs of a chunk, rows and columns.
+    /// The maximum rows and columns of outputs per chunk.
     most: [usize; 2],
 }
 
@@ -89,7 +89,7 @@ impl Layout {
         self.inputs.div_ceil(2)
     }
 
-    /// The lines of a row, of so many columns of outputs.
+    /// Lines per row, for this many columns of outputs.
     fn pitch(&self, columns: usize) -> usize {
         columns + self.phases[1].reach()
     }
@@ -105,7 +105,7 @@ impl Layout {
         images * self.image_len(size) + SIDE
     }
 
-    /// The lines of one part of any chunk.
+    /// The lines of one part of the largest chunk.
     pub(super) fn most_lines(&self) -> usize {
         self.part_len(self.most)
     }
@@ -115,19 +115,19 @@ impl Layout {
         self.part_len(chunk.size())
     }
 
-    /// Positions of all outputs, and the lines that they lie in.
+    /// The number of positions of all outputs, and of the lines that contain them.
     pub(super) fn counts(&self) -> [usize; 2] {
         let [rows, columns] = self.phases.map(|phases| phases.axis.output);
         [rows * columns, rows * self.pitch(columns)]
     }
 
-    /// Vectors of the image.
+    /// Vectors per image.
     pub(super) fn n_pixels(&self) -> usize {
         let [height, width] = &self.phases;
         self.inputs * height.axis.input * width.axis.input
     }
 
-    /// The lines of one part of everything.
+    /// The lines of one part of all chunks.
     pub(super) fn n_lines(&self) -> usize {
         self.part_len(self.phases.map(|phases| phases.axis.output))
     }
@@ -138,7 +138,7 @@ impl Layout {
         (rows - 1) * self.pitch(columns) + columns
     }
 
-    /// The chunks that hold `positions`.
+    /// The chunks that contain `positions`.
     pub(super) fn chunks(&self, positions: &Range<usize>) -> impl Iterator<Item = Chunk> + use<> {
         let [most_rows, most_columns] = self.most;
         let width = self.phases[1].axis.output.max(1);
@@ -153,7 +153,7 @@ impl Layout {
         })
     }
 
-    /// Where each step reads the first position of a chunk, in lines of a part.
+    /// The line at which each step reads the first position of a chunk, within a part.
     pub(super) fn steps(&self, chunk: &Chunk, steps: &mut [u32]) {
         let [height, width] = &self.phases;
         let (image_len, pitch) = (self.image_len(chunk.size()), self.pitch(chunk.columns.len()));
@@ -167,11 +167,11 @@ impl Layout {
         let offsets = (0..self.n_pairs())
             .flat_map(|pair| taps.clone().map(move |tap| pair * images * image_len + offset(tap)));
         for (step, offset) in steps.iter_mut().zip(offsets) {
-            *step = u32::try_from(offset).expect("invariant: a chunk is some thousand lines");
+            *step = u32::try_from(offset).expect("invariant: a chunk has a few thousand lines");
         }
     }
 
-    /// The positions among the lines of a chunk, row by row, with the lines that are theirs.
+    /// The positions among the lines of a chunk, row by row, with their lines.
     pub(super) fn runs(
         &self,
         chunk: &Chunk,
@@ -187,7 +187,7 @@ impl Layout {
         })
     }
 
-    /// Splits what a chunk reads of `x`: `[inputs][H][W][16]`.
+    /// Splits the inputs of a chunk, `x`: `[inputs][H][W][16]`.
     pub(super) fn split_image(&self, isa: Isa, x: &[f32], chunk: &Chunk, lines: &mut [Line]) {
         let part = self.lines(chunk);
         let (first, rest) = lines.split_at_mut(part);
@@ -216,7 +216,7 @@ impl Layout {
         }
     }
 
-    /// One row of a phase, from the pixel that the output `column` reads on.
+    /// Splits one row of a phase, starting with the pixel that output `column` reads.
     fn split_row(
         &self,
         isa: Isa,
@@ -256,7 +256,7 @@ impl Chunk {
     }
 }
 
-/// `n` in as few pieces of at most `most` as can be, all about as long.
+/// `n` in as few pieces of at most `most` as possible, of nearly equal length.
 fn even(n: usize, most: usize) -> usize {
     n.div_ceil(n.div_ceil(most).max(1)).max(1)
 }

@@ -1,16 +1,16 @@
-//! A row of outputs, and what each tap of it reads.
+//! A row of outputs, and the inputs of each tap.
 
 use super::{Form, Start};
 use crate::conv_f32::Axis;
 use crate::epilogue::Epilogue;
 use std::ops::Range;
 
-/// The widest block.
+/// The maximum block size.
 pub(super) const MAX_BLOCK: usize = 64;
-/// Pixels that 8 windows, 5 wide and 2 apart, read.
+/// The pixels that 8 windows of width 5 at stride 2 read.
 pub(super) const MAX_WINDOW: usize = 7 * 2 + 5;
 
-/// Where sums start, and what becomes of them.
+/// The initial value of sums, and the epilogue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Merge<'a> {
     pub(super) start: Start<'a>,
@@ -22,9 +22,9 @@ pub(super) struct Merge<'a> {
 pub(super) struct Line<'a> {
     pub(super) block: usize,
     pub(super) axes: [Axis; 2],
-    /// From the slice on: `[inputs][H][W][…]`.
+    /// Starting at the slice: `[inputs][H][W][…]`.
     pub(super) x: &'a [f32],
-    /// From the slice on, one output block every `filter_len`: `[inputs][KH][KW][…]`.
+    /// Starting at the slice, one output block every `filter_len`: `[inputs][KH][KW][…]`.
     pub(super) w: &'a [f32],
     pub(super) form: Form,
     /// Input blocks of the slice.
@@ -32,17 +32,17 @@ pub(super) struct Line<'a> {
     pub(super) filter_len: usize,
     pub(super) merge: Merge<'a>,
     pub(super) row: usize,
-    /// The taps of a filter that read a row of the image.
+    /// The filter rows that read a row of the image.
     pub(super) taps_y: Range<usize>,
-    /// Of the row, at least one.
+    /// A non-empty range of the row.
     pub(super) outputs: Range<usize>,
-    /// Where in the pieces of y the outputs begin, in positions.
+    /// The position of the first output in the pieces of y.
     pub(super) place: usize,
 }
 
 impl Line<'_> {
     /// Calls `tile` with the first output and the number of outputs of each tile: as few tiles as
-    /// can be of at most `most`, all about as long.
+    /// possible of at most `most`, of nearly equal length.
     #[inline(always)]
     pub(super) fn each_tile(&self, most: usize, mut tile: impl FnMut(usize, usize)) {
         let n_tiles = self.outputs.len().div_ceil(most);
@@ -55,14 +55,14 @@ impl Line<'_> {
         }
     }
 
-    /// The positions of `R` outputs from `first` on, in pieces of y.
+    /// The positions of `R` outputs starting at `first`, in pieces of y.
     #[inline(always)]
     pub(super) fn places<const R: usize>(&self, first: usize) -> Range<usize> {
         let place = self.place + first - self.outputs.start;
         place..place + R
     }
 
-    /// The stride, if it is 1 or 2 and every tap of the outputs `first..first + len` lies in the
+    /// The stride, if it is 1 or 2 and every tap of the outputs `first..first + len` is inside the
     /// image; else 0.
     pub(super) fn step(&self, first: usize, len: usize) -> usize {
         let width = &self.axes[1];
@@ -72,14 +72,14 @@ impl Line<'_> {
         if is_inside && width.stride <= 2 { width.stride } else { 0 }
     }
 
-    /// Whether a filter is one tap that always lies in the image.
+    /// Whether filters have a single tap that is always inside the image.
     pub(super) fn is_pointwise(&self) -> bool {
         let is_inside = |axis: &Axis, output| axis.at(output, 0).is_some();
         let ends_inside = |axis: &Axis| is_inside(axis, 0) && is_inside(axis, axis.output - 1);
         self.axes.iter().all(|axis| axis.kernel == 1 && ends_inside(axis))
     }
 
-    /// The taps of a row of a filter.
+    /// Taps per filter row.
     #[inline(always)]
     pub(super) fn n_taps(&self) -> usize {
         self.axes[1].kernel
@@ -94,8 +94,8 @@ impl Line<'_> {
         &pixels[(input * height.input + y) * width.input..][..width.input]
     }
 
-    /// What `tap` of `R` outputs from `first` on reads of a row. `S` is the [`step`](Self::step):
-    /// with a stride the compiler knows, one check is for all.
+    /// The inputs of `tap` of `R` outputs starting at `first`. `S` is the [`step`](Self::step):
+    /// with a compile-time stride, a single check suffices.
     #[inline(always)]
     pub(super) fn pixels<'x, const P: usize, const R: usize, const S: usize>(
         &self,
@@ -104,7 +104,7 @@ impl Line<'_> {
         tap: usize,
     ) -> [&'x [f32; P]; R] {
         let width = &self.axes[1];
-        // To the left of the image places wrap, and nothing is there.
+        // Left of the image, indices wrap to values out of bounds.
         let at = (first * width.stride + tap * width.dilation).wrapping_sub(width.pad[0]);
         let mut pixels = [const { &[0.0; P] }; R];
         if S > 0 {
@@ -120,8 +120,8 @@ impl Line<'_> {
         pixels
     }
 
-    /// Width and stride of a filter whose taps are adjacent, as `10·width + stride`, where both are
-    /// small, plus 100 if not every tap of the outputs `first..first + len` lies in the image; else 0.
+    /// Width and stride of a filter with adjacent taps, as `10·width + stride`, if both are
+    /// small, plus 100 if some tap of the outputs `first..first + len` is outside the image; else 0.
     pub(super) fn window(&self, first: usize, len: usize) -> usize {
         match self.axes[1] {
             Axis { kernel: kernel @ (3 | 5), stride: stride @ (1 | 2), dilation: 1, .. } => {
@@ -132,8 +132,8 @@ impl Line<'_> {
         }
     }
 
-    /// The `len` pixels of `row` from the first that output `first` reads, zeros where they lie beside
-    /// the image, as some do if `OUTSIDE`.
+    /// The `len` pixels of `row` starting at the first that output `first` reads, zeros outside
+    /// the image, where some are if `OUTSIDE`.
     #[inline(always)]
     pub(super) fn adjacent<'x, const P: usize, const OUTSIDE: bool>(
         &self,
@@ -142,7 +142,7 @@ impl Line<'_> {
         len: usize,
     ) -> [&'x [f32; P]; MAX_WINDOW] {
         let width = &self.axes[1];
-        // To the left of the image places wrap, and nothing is there.
+        // Left of the image, indices wrap to values out of bounds.
         let start = (first * width.stride).wrapping_sub(width.pad[0]);
         let mut pixels = [const { &[0.0; P] }; MAX_WINDOW];
         if OUTSIDE {
@@ -176,7 +176,7 @@ impl Line<'_> {
         vectors
     }
 
-    /// The `n` taps of a row of a filter for each of `F` output blocks, each `D` vectors.
+    /// The `n` taps of a filter row for each of `F` output blocks, each `D` vectors.
     #[inline(always)]
     pub(super) fn taps<const B: usize, const D: usize, const F: usize>(
         &self,

@@ -1,4 +1,4 @@
-//! Convolution of f32 images whose channels lie in blocks of B (NCHWc).
+//! Convolution of f32 images in NCHWc, with blocks of B channels.
 //!
 //! `y[o,p] = act(start[o,p] + Σ_{c,t} w[o,c,t]·x[c, s·p + d·t − pad])` for one image and one group,
 //! where positions `p` and taps `t` have two axes and x is zero outside.
@@ -11,22 +11,22 @@
 //! | Planes    | `[I][H][W]`      | `[F][I][KH][KW][B]`          |
 //! | Depthwise | `[F][H][W][B]`   | `[F][KH][KW][B]`             |
 //!
-//! y: F pieces `[positions][B]`. It may hold a summand, which is how the output of a convolution
-//! with a residual aliases it. Filters are read as files store them: nothing is packed.
+//! y: F pieces `[positions][B]`. It may hold a summand, so that the output of a convolution
+//! with a residual can alias it. Filters are read in the layout of the file, without packing.
 //!
-//! **Order.** Every element is one chain of multiply-adds from its start, in the order in which its
-//! filter lies in memory. So the bits depend on nothing but the operands, the block and whether
+//! **Order.** Every element is one chain of multiply-adds from its start, in the memory order of its
+//! filter. So the bits depend only on the operands, the block size and whether
 //! multiply-adds are fused, as they are in each variant but `generic`: not on how callers split
 //! positions and filters among calls. Error: at most `γ(k+1)·Σ|w·x|` for `k` terms, γ(j) = j·u/(1 −
 //! j·u).
 //!
-//! **Edges.** No input channels give `act(start)`. NaN and infinities follow IEEE 754. A tap beside
+//! **Edges.** Without input channels the result is `act(start)`. NaN and infinities follow IEEE 754. A tap left or right of
 //! the image counts as zero; one above or below it is skipped.
 //!
-//! **Loops.** Chunks of positions that stay in the second-level cache while all filters pass by ▸
+//! **Loops.** Chunks of positions that stay in the second-level cache for all filters ▸
 //! *sets* of as many output blocks as fit the registers ▸ *slices* of input blocks whose filters
-//! stay in the first ▸ *lines*, the rows of a chunk ▸ tiles of adjacent positions. A convolution of
-//! 1×1 without padding and strides has one long line.
+//! stay in the first-level cache ▸ *lines*, the rows of a chunk ▸ tiles of adjacent positions. A pointwise
+//! convolution has one long line.
 
 mod layout;
 mod line;
@@ -41,44 +41,44 @@ use crate::{Activation, Isa};
 use line::{Line, MAX_BLOCK};
 pub use tiled::{Size, Tiling};
 
-/// How inputs and filters lie in memory.
+/// The layout of inputs and filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Every output sees every input channel, which are in blocks, too.
+    /// Every output reads every input channel; the input is in NCHWc.
     Blocks,
-    /// Every output sees every input channel, which is in NCHW.
+    /// Every output reads every input channel; the input is in NCHW.
     Planes,
-    /// Every output sees the input channel of its own number.
+    /// Every output reads the input channel of the same index.
     Depthwise,
 }
 
-/// What a convolution starts from, before the products are added.
+/// The initial values of sums.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Start<'a> {
-    /// One element an output channel, added to the summand; absent: zero.
+    /// One element per output channel, added to the summand; absent: zero.
     pub bias: Option<&'a [f32]>,
-    /// Whether the summand is what y holds; else it is zero.
+    /// Whether y holds the summand; otherwise it is zero.
     pub is_sum: bool,
 }
 
 /// The convolution of one group of one image with some of its filters.
 #[derive(Clone, Copy, Debug)]
 pub struct Conv<'a> {
-    /// Which instructions to use.
+    /// The instruction set.
     pub isa: Isa,
     /// B, see [`is_block`].
     pub block: usize,
-    /// How the operands lie in memory.
+    /// The layout of the operands.
     pub form: Form,
-    /// Height and width.
+    /// Height and width of the image.
     pub axes: [Axis; 2],
     /// The image.
     pub x: &'a [f32],
     /// The filters.
     pub w: &'a [f32],
-    /// What the sums start from.
+    /// The initial values of sums.
     pub start: Start<'a>,
-    /// What is applied to the sums.
+    /// Applied to the sums.
     pub activation: Activation,
 }
 
@@ -87,9 +87,9 @@ pub struct Conv<'a> {
 pub struct Variant {
     /// `<isa>_<positions>x<filters>`, the name of its file.
     pub name: &'static str,
-    /// The block it is made for.
+    /// The block size it is made for.
     pub block: usize,
-    /// The most output blocks it computes at once.
+    /// The maximum number of output blocks computed at once.
     pub filters: usize,
 }
 
@@ -99,7 +99,7 @@ ladder! {
     Avx512 => avx512_6x4, Avx2 => avx2_6x2; generic
 }
 
-/// Whether there is a kernel for blocks of `block` channels: powers of two up to 64.
+/// Whether blocks of `block` channels are supported: powers of two up to 64.
 #[must_use]
 pub fn is_block(block: usize) -> bool {
     block.is_power_of_two() && block <= MAX_BLOCK
@@ -111,7 +111,7 @@ pub fn variant(isa: Isa, block: usize) -> Variant {
     best(suited(isa, block))
 }
 
-/// The instructions whose registers are blocks of `block` channels: those that serve them.
+/// The instruction set whose registers are blocks of `block` channels.
 #[must_use]
 pub fn suited(isa: Isa, block: usize) -> Isa {
     match (block, isa.avx512(), isa.avx2()) {

@@ -7,35 +7,35 @@ use crate::conv_f32::Axis;
 use crate::epilogue::Epilogue;
 use std::ops::Range;
 
-/// Bytes of what the positions of a chunk read and write, or of the filters of a set if those are
+/// Bytes read and written for the positions of a chunk, or the filters of a set if they are
 /// more: part of a second-level cache.
 const CHUNK: usize = 256 * 1024;
 /// Bytes of the filters of a slice: most of a first-level cache.
 const SLICE: usize = 36 * 1024;
 
-/// The sizes of a convolution, in elements where nothing else is said.
+/// The sizes of a convolution, in elements unless stated otherwise.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
-    /// What computes the lines.
+    /// The instruction set that computes the lines.
     isa: Isa,
-    /// The most output blocks of a set.
+    /// The maximum number of output blocks per set.
     most: usize,
     /// An input block of the image.
     x_len: usize,
-    /// What a filter has for one input block.
+    /// The part of a filter for one input block.
     w_len: usize,
     /// A filter.
     filter_len: usize,
 }
 
 impl Conv<'_> {
-    /// Computes `positions`, which count row-major over the output. `y` has a piece for each output
+    /// Computes `positions`, which count row-major over the output. `y` has one piece per output
     /// block: `[positions.len(), block]`.
     ///
     /// # Panics
-    /// If an operand or a piece is shorter than the axes say, or the block is none of [`is_block`].
+    /// If an operand or a piece is too short for the axes, or [`is_block`] rejects the block.
     pub fn run(&self, positions: Range<usize>, y: &mut [&mut [f32]]) {
-        assert!(is_block(self.block), "a block of {} channels", self.block);
+        assert!(is_block(self.block), "unsupported block size {}", self.block);
         if positions.is_empty() {
             return;
         }
@@ -63,12 +63,12 @@ impl Conv<'_> {
         Sizes { isa, most, x_len, w_len, filter_len: self.w.len() / n_filters }
     }
 
-    /// The positions of a chunk: some, and whole rows where there are several.
+    /// Positions per chunk: whole rows if there are several.
     fn chunk_len(&self, sizes: &Sizes) -> usize {
         let [rows, width] = [self.axes[0].output, self.axes[1].output];
         let n_positions = (rows * width).max(1);
         let per_position = match self.form {
-            // Nothing is read twice, unless by the activation.
+            // Only the activation reads anything twice.
             Form::Depthwise if self.activation.as_epilogue().is_some() => return n_positions,
             Form::Depthwise => 2 * self.block,
             _ => self.x.len() / n_positions + sizes.most * self.block,
@@ -78,8 +78,8 @@ impl Conv<'_> {
         if rows > 1 { (len / width).max(1) * width } else { len.max(width.min(64)) }
     }
 
-    /// The output blocks from `first` on, as many as `y` has pieces; the positions of `chunk`, the
-    /// first of which is the `place`th of the pieces.
+    /// Computes the output blocks starting at `first`, one per piece of `y`, at the positions of `chunk`, the
+    /// first of which is at `place` in the pieces.
     fn set(
         &self,
         sizes: &Sizes,
@@ -143,7 +143,7 @@ impl Conv<'_> {
     }
 }
 
-/// One long row, where every output is the input at the same place.
+/// Merges pointwise axes to one long row.
 pub(super) fn flattened(axes: [Axis; 2]) -> [Axis; 2] {
     let [height, width] = &axes;
     if !axes.iter().all(Axis::is_pointwise) {

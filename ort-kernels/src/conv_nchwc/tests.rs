@@ -1,4 +1,4 @@
-//! Every form against the contract, literally: one chain of multiply-adds, bit for bit.
+//! Compares every form with the contract, literally: one chain of multiply-adds, bit by bit.
 
 use super::{Conv, Form, Size, Start, best, suited, variant};
 use crate::conv_f32::Axis;
@@ -29,7 +29,7 @@ pub(super) fn axis(
     Axis { input, output, kernel, stride, dilation, pad }
 }
 
-/// Sizes that reach every path: one long row, no interior, both edges, strides and dilations,
+/// Sizes that cover every path: one long row, no interior, both edges, strides and dilations,
 /// every length of a tile.
 pub(super) fn planes() -> Vec<[Axis; 2]> {
     let mut planes: Vec<_> =
@@ -48,7 +48,7 @@ pub(super) fn planes() -> Vec<[Axis; 2]> {
     planes
 }
 
-/// One case: `inputs` are blocks of Blocks, planes of Planes.
+/// One case: `inputs` counts blocks for Blocks, planes for Planes.
 pub(super) struct Case {
     pub(super) isa: Isa,
     block: usize,
@@ -151,7 +151,7 @@ impl Case {
         self.by_parts(is_sum, |positions, pieces| conv.run(positions, pieces))
     }
 
-    /// What two calls of `run` make of y.
+    /// The y of two calls of `run`.
     pub(super) fn by_parts(
         &self,
         is_sum: bool,
@@ -208,7 +208,7 @@ fn generic_is_the_chain() {
 }
 
 #[test]
-fn a_block_is_computed_by_what_is_made_for_it() {
+fn a_block_is_computed_by_the_variant_for_its_size() {
     for isa in Isa::all() {
         for block in [4, 8, 16] {
             let suited = suited(isa, block);
@@ -230,7 +230,7 @@ fn check(isa: Isa, block: usize, most: usize) {
         }
     }
     for filters in 1..=most {
-        // Filters of several slices.
+        // Filters that span several slices.
         let axes = [axis(4, 3, 1, 1, [1; 2]), axis(13, 3, 1, 1, [1; 2])];
         let inputs = 40_000 / (9 * block * block * filters) + 2;
         let case = Case::new(isa, block, Form::Blocks, [inputs.min(9), filters], axes);
@@ -240,7 +240,7 @@ fn check(isa: Isa, block: usize, most: usize) {
 }
 
 #[test]
-fn what_tiles_do_with_their_results_has_the_bits_of_the_activation() {
+fn epilogues_have_the_bits_of_the_activation() {
     let (scale, shift) = (-1.75, 0.3);
     for isa in Isa::all() {
         for activation in [

@@ -1,12 +1,12 @@
-//! Dense convolution in blocks of 16 on matrix tiles, see [`tiles`](crate::tiles).
+//! Dense NCHWc convolution with blocks of 16 on matrix tiles, see [`tiles`](crate::tiles).
 //!
 //! **Loops.** Chunks of the image that stay in the second-level cache as three parts ▸ sets of two
-//! output blocks, whose filters are split, too ▸ products of 32 positions.
+//! output blocks, whose filters are also split ▸ products of 32 positions.
 //!
-//! Positions of a chunk count over rows that are as long as what one tap of a row reads together
-//! with what the others read beyond it, so that any tap of 32 positions is 32 adjacent lines;
-//! sums between the rows are not looked at. With a stride, each of its phases is an image of its
-//! own.
+//! Positions of a chunk count over padded rows, long enough for the inputs of all taps,
+//! so that any tap of 32 positions is 32 adjacent lines;
+//! sums between the rows are ignored. With a stride, each phase is a separate
+//! image.
 
 use super::layout::{Chunk, Layout};
 use super::run::flattened;
@@ -17,14 +17,14 @@ use crate::tiles::merge::{self, Merge};
 use crate::tiles::{self, B_STEP, Lhs, Line, Rhs, SIDE, Sums};
 use std::ops::Range;
 
-/// Channels of a block.
+/// Channels per block.
 const LANES: usize = 16;
-/// Lines of the split filters that are kept when chunks change: 512 KiB.
+/// Lines of the split filters that are kept across chunks: 512 KiB.
 const FILTERS: usize = 8 * 1024;
 /// Products whose sums stay in the first-level cache until they are stored: 16 KiB.
 const PRODUCTS: usize = 4;
 
-/// Scratch, cut into what a product reads and writes.
+/// Scratch, split into the operands of a product.
 struct Workspace<'a> {
     image: &'a mut [Line],
     filters: &'a mut [Line],
@@ -32,15 +32,15 @@ struct Workspace<'a> {
     sums: &'a mut [Sums],
 }
 
-/// How a convolution meets the tiles.
+/// How a convolution is mapped to matrix tiles.
 #[derive(Clone, Copy, Debug)]
 pub struct Tiling {
     layout: Layout,
-    /// The sets of output blocks whose split filters are kept: all, if they fit, or one.
+    /// The number of sets of output blocks whose split filters are kept: all, if they fit, or one.
     n_kept: usize,
 }
 
-/// What [`Tiling`] must know of a convolution.
+/// The sizes of a convolution that determine its [`Tiling`].
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     /// Height and width.
@@ -52,7 +52,7 @@ pub struct Size {
 }
 
 impl Tiling {
-    /// How a convolution of [`Form::Blocks`](super::Form::Blocks) of 16 runs on tiles; `None` where `isa` has none.
+    /// How a convolution of [`Form::Blocks`](super::Form::Blocks) with blocks of 16 runs on tiles; `None` if `isa` has none.
     #[must_use]
     pub fn new(isa: Isa, size: &Size) -> Option<Self> {
         isa.amx()?;
@@ -62,7 +62,7 @@ impl Tiling {
         Some(Self { layout, n_kept: if fits { n_sets } else { 1 } })
     }
 
-    /// The elements of scratch [`Conv::run_on_tiles`] needs.
+    /// Elements of scratch for [`Conv::run_on_tiles`].
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         let n_steps = self.layout.n_steps();
@@ -70,8 +70,8 @@ impl Tiling {
         (operands + n_steps.div_ceil(LANES) + 2 * SIDE * PRODUCTS + 1) * LANES
     }
 
-    /// Whether tiles are the faster way, by estimates of the cycles that either takes: without them,
-    /// two of three possible multiply-adds are done.
+    /// Whether tiles are faster, by estimates of the cycles of both algorithms: without them,
+    /// multiply-adds reach two thirds of the peak.
     #[must_use]
     pub fn pays(&self, size: &Size) -> bool {
         let [positions, _] = self.layout.counts();
@@ -80,10 +80,10 @@ impl Tiling {
         self.cycles(size) < plain / 6 * 5
     }
 
-    /// An estimate of the cycles a convolution takes. Figures are of a Sapphire Rapids, fitted to the
-    /// networks of docs/benchmarks.md. Steps of a product are slower if those of a set leave the
-    /// first-level cache, and lines of three parts if the image was in none of the core; the sums of
-    /// a product take 500, and a vector that is stored 6.
+    /// An estimate of the cycles of a convolution. The constants are for Sapphire Rapids, fitted to the
+    /// networks of docs/benchmarks.md. Steps of a product are slower if those of a set exceed the
+    /// first-level cache, and splitting is slower if the image was in no cache of the core; the sums of
+    /// a product take 500, and storing a vector 6.
     #[must_use]
     pub fn cycles(&self, size: &Size) -> usize {
         let [positions, lines] = self.layout.counts();
@@ -97,12 +97,12 @@ impl Tiling {
 }
 
 impl Conv<'_> {
-    /// As [`Conv::run`], but for the order of sums and the error, see [`tiles`].
-    /// Vectors that are not finite are computed by [`Conv::run`].
+    /// Like [`Conv::run`], except for the order of sums and the error, see [`tiles`].
+    /// Vectors that are not finite are recomputed by [`Conv::run`].
     ///
     /// # Panics
-    /// If an operand or a piece is shorter than the axes say, if scratch is shorter than
-    /// [`Tiling::scratch_len`], or if the tiling is of another convolution.
+    /// If an operand or a piece is too short for the axes, if scratch is shorter than
+    /// [`Tiling::scratch_len`], or if the tiling belongs to another convolution.
     pub fn run_on_tiles(
         &self,
         tiling: &Tiling,
@@ -138,7 +138,7 @@ impl Conv<'_> {
         self.w.chunks(len.max(1)).nth(set).unwrap_or_default()
     }
 
-    /// Splits the filters of the output blocks `which`, as far as there are any.
+    /// Splits the filters of the output blocks `which`, as far as they exist.
     fn split_filters(&self, layout: &Layout, which: Range<usize>, lines: &mut [Line]) {
         let (n_steps, taps) = (layout.n_steps(), layout.taps());
         let rows = self.w.as_chunks::<LANES>().0.as_chunks::<LANES>().0;
@@ -175,12 +175,12 @@ impl<'a> Workspace<'a> {
     }
 }
 
-/// A set of two output blocks, or the last one, on a chunk.
+/// A set of two output blocks, or the last single one, on a chunk.
 struct Work<'a> {
     conv: &'a Conv<'a>,
     layout: &'a Layout,
     chunk: &'a Chunk,
-    /// Those that `y` has.
+    /// The positions in `y`.
     positions: &'a Range<usize>,
     set: usize,
 }
@@ -207,7 +207,7 @@ impl Work<'_> {
         }
     }
 
-    /// The sums of these lines of the chunk.
+    /// Stores the sums of these lines of the chunk.
     fn store(&self, sums: &Sums, lines: Range<usize>, y: &mut [&mut [f32]]) {
         for (run, positions) in self.layout.runs(self.chunk, lines.clone()) {
             let start = positions.start.max(self.positions.start);
@@ -219,7 +219,7 @@ impl Work<'_> {
         }
     }
 
-    /// The sums of `positions`, the first of which is line `from` of each block.
+    /// Finishes the sums of `positions`, the first of which is line `from` of each block.
     fn finish(&self, sums: &Sums, from: usize, positions: Range<usize>, y: &mut [&mut [f32]]) {
         for (f, y) in y.iter_mut().enumerate() {
             let sums = &sums[f * SIDE + from..][..positions.len()];
@@ -234,7 +234,7 @@ impl Work<'_> {
             {
                 match tiles::all_finite(self.conv.isa, &[*sum]) {
                     true => self.merge(&[*sum], f, y),
-                    false => self.plainly(position, f, y),
+                    false => self.without_tiles(position, f, y),
                 }
             }
         }
@@ -251,15 +251,15 @@ impl Work<'_> {
         }
     }
 
-    /// One position of one block without tiles.
-    fn plainly(&self, position: usize, f: usize, y: &mut [f32]) {
+    /// Computes one position of one block without tiles.
+    fn without_tiles(&self, position: usize, f: usize, y: &mut [f32]) {
         let filter_len = self.layout.inputs * self.layout.taps() * LANES * LANES;
         let w = &self.conv.w[(2 * self.set + f) * filter_len..][..filter_len];
         let start = Start { bias: self.bias(f), ..self.conv.start };
         Conv { w, start, ..*self.conv }.run(position..position + 1, &mut [y]);
     }
 
-    /// From block `f` of the set on.
+    /// The bias starting at block `f` of the set.
     fn bias(&self, f: usize) -> Option<&[f32]> {
         self.conv.start.bias.map(|bias| &bias[(2 * self.set + f) * LANES..])
     }

@@ -1,4 +1,4 @@
-//! Convolution on tiles against the chain of multiply-adds.
+//! Compares convolutions on tiles with the chain of multiply-adds.
 
 use super::tests::{Case, axis, planes};
 use super::{Conv, Form, Tiling};
@@ -8,7 +8,7 @@ use crate::{Activation, Isa};
 /// The rounding of one operation.
 const U: f32 = f32::EPSILON / 2.0;
 
-/// The instruction set with tiles, if this machine has them; says so if not.
+/// The instruction set with tiles, if this machine has it; otherwise prints that the test is skipped.
 fn isa() -> Option<Isa> {
     let isa = Isa::by_name("amx");
     if isa.is_none() {
@@ -21,7 +21,7 @@ fn cases(isa: Isa) -> Vec<Case> {
     let case = |i: usize, axes| Case::new(isa, 16, Form::Blocks, [1 + i % 4, 1 + i % 5], axes);
     let mut cases: Vec<_> =
         planes().into_iter().enumerate().map(|(i, axes)| case(i, axes)).collect();
-    // Several products a row, several rows a product, phases of strides and dilations.
+    // Several products per row, several rows per product, phases of strides and dilations.
     for (i, (side, kernel, stride, dilation)) in [
         (40, 3, 1, 1),
         (33, 3, 2, 1),
@@ -77,7 +77,7 @@ fn errors_are_within_the_bound() {
         let terms = case.conv(false, false, activation).w.len() / 16 / case.y.len().max(1);
         let terms = terms.max(case.w.len() / 16) as f32;
         for (i, magnitude) in magnitudes(case).into_iter().enumerate() {
-            // Both sums and their start are rounded.
+            // Both sums and their initial values are rounded.
             let bound = (7.0 * terms + 4.0) * U * 1.01 * magnitude + 6.0 * U * (2.0 + magnitude);
             let (x, y) = (expected[i], found[i]);
             assert!((x - y).abs() <= bound, "element {i} of {:?}: {y}, not {x}", case.axes);
@@ -86,7 +86,7 @@ fn errors_are_within_the_bound() {
 }
 
 #[test]
-fn what_is_not_finite_is_as_without_tiles() {
+fn non_finite_results_equal_those_without_tiles() {
     let Some(isa) = isa() else { return };
     let odd = [
         f32::INFINITY,

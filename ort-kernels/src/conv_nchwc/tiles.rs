@@ -1,6 +1,6 @@
-//! The register tiles, written once for every width of registers.
+//! The register tiles, written once for every register width.
 
-/// Calls `$tile::<R, F, C>` for as many positions and output blocks as there are, and the constant.
+/// Calls `$tile::<R, F, C>` with the number of positions, the number of output blocks, and a constant.
 macro_rules! by_size {
     (($r:expr, $f:expr): [$($rs:literal)+] x $fs:tt, $c:expr => $cs:tt $tile:ident $args:tt) => {
         match $r {
@@ -25,8 +25,8 @@ macro_rules! by_size {
     };
 }
 
-/// What the sums of a tile of `R` by `F` start from. As `finish!` no function: sums whose address
-/// is taken would live in memory.
+/// The initial sums of a tile of `R` by `F`. Like `finish!` not a function: taking the address of sums
+/// would keep them in memory.
 macro_rules! start {
     ($line:ident, $first:ident, $y:ident) => {{
         let mut sums = [[zero(); F]; R];
@@ -45,7 +45,7 @@ macro_rules! start {
     }};
 }
 
-/// Stores the sums of a tile, or what its epilogue makes of them.
+/// Stores the sums of a tile after the epilogue.
 macro_rules! finish {
     ($sums:ident, $line:ident, $first:ident, $y:ident) => {
         by_epilogue!($line.merge.epilogue, store_each!($sums, $line, $first, $y))
@@ -65,16 +65,16 @@ macro_rules! store_each {
     };
 }
 
-/// The most positions of a tile.
+/// The maximum number of positions per tile.
 pub(super) const TILE: usize = 6;
-/// The most positions of a depthwise tile: sums enough to hide the latency of a multiply-add.
+/// The maximum number of positions per depthwise tile: enough sums to hide the latency of a multiply-add.
 pub(super) const LANE_TILE: usize = 8;
 
 /// The tiles of a variant, for sets of as many output blocks as `$filters` lists, and `line`, which
-/// chooses among them.
+/// dispatches to them.
 ///
-/// Where it stands, `load` and `store` take a register of `LANES` floats from and to a slice, and
-/// `zero`, `splat`, `add`, `mul`, `fmadd`, `min` and `max` are its instructions, of which the last two
+/// The invocation must provide `load` and `store`, which transfer a register of `LANES` floats from and to a slice, and
+/// the instructions `zero`, `splat`, `add`, `mul`, `fmadd`, `min` and `max`, of which the last two
 /// return their second operand when either is NaN.
 macro_rules! tiles {
     ($isa:ident, $filters:tt) => {
@@ -98,14 +98,14 @@ macro_rules! tiles {
         }
 
         kernel! {
-            /// `R` positions from `first` on, by `F` output blocks. `POINTWISE`: filters are one tap.
+            /// `R` positions starting at `first`, by `F` output blocks. `POINTWISE`: filters have one tap.
             $isa => fn blocks<const R: usize, const F: usize, const POINTWISE: usize>(
                 line: &Line<'_>,
                 first: usize,
                 y: &mut [&mut [f32]],
             ) {
                 let mut sums = start!(line, first, y);
-                // Loops of one step vanish.
+                // Loops of a single iteration are optimized away.
                 let (taps_y, n_taps) = if POINTWISE == 1 { (0..1, 1) } else { (line.taps_y.clone(), line.n_taps()) };
                 for input in 0..line.inputs {
                     for tap_y in taps_y.clone() {
@@ -133,7 +133,7 @@ macro_rules! tiles {
         }
 
         kernel! {
-            /// `R` positions from `first` on, by `F` output blocks; `S` is the step.
+            /// `R` positions starting at `first`, by `F` output blocks; `S` is the step.
             $isa => fn planes<const R: usize, const F: usize, const S: usize>(
                 line: &Line<'_>,
                 first: usize,
@@ -164,7 +164,7 @@ macro_rules! tiles {
         }
 
         kernel! {
-            /// `R` positions from `first` on, of `F` = 1 blocks, for any filter; `S` is the step.
+            /// `R` positions starting at `first`, of `F` = 1 blocks, for any filter; `S` is the step.
             $isa => fn depthwise<const R: usize, const F: usize, const S: usize>(
                 line: &Line<'_>,
                 first: usize,
@@ -187,7 +187,7 @@ macro_rules! tiles {
         }
 
         kernel! {
-            /// `R` positions from `first` on, of `F` = 1 blocks, for filters of a
+            /// `R` positions starting at `first`, of `F` = 1 blocks, for filters with a
             /// [`window`](Line::window): a pixel that several outputs read is loaded once.
             $isa => fn windows<const R: usize, const F: usize, const WINDOW: usize>(
                 line: &Line<'_>,
@@ -199,7 +199,7 @@ macro_rules! tiles {
                 for tap_y in line.taps_y.clone() {
                     let row = line.row::<LANES>(0, tap_y);
                     let [w] = line.taps::<LANES, 1, 1>(0, tap_y, n_taps);
-                    // A length the compiler knows, so that indices below it need no check.
+                    // A compile-time length, so that indices below it need no check.
                     let len = (R - 1) * stride + n_taps;
                     let x = if WINDOW > 100 {
                         line.adjacent::<LANES, true>(row, first, len)

@@ -1,4 +1,4 @@
-//! 32 lanes: four accumulators, twice a block. Bytes are widened to 16 bits, so that no pair of products
+//! 32 lanes: four accumulators, two passes per block. Bytes are widened to 16 bits, so that no pair of products
 //! saturates.
 
 use super::{LANES, Line, QUAD, Variant, Weights};
@@ -22,7 +22,7 @@ pub(super) fn add(token: Avx2, line: &Line<'_>, sums: &mut [[i32; LANES]]) {
 }
 
 features! { Avx2 enabled
-    /// Four lines of 32 bytes as 32 quads.
+    /// Interleaves four lines of 32 bytes to 32 quads.
     #[inline]
     fn interleaved(x: [__m256i; 4]) -> [__m256i; 4] {
         let order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
@@ -55,7 +55,7 @@ features! { Avx2 enabled
 }
 
 features! { Avx2 enabled
-    /// The first 32 bytes, or fewer followed by zeros.
+    /// Loads up to 32 bytes, followed by zeros.
     #[inline]
     fn load(x: &[u8]) -> __m256i {
         match x.first_chunk() {
@@ -70,7 +70,7 @@ features! { Avx2 enabled
 }
 
 kernel! {
-    /// All blocks, whose lanes have weights of their own if `EACH`.
+    /// All blocks; each lane has separate weights if `EACH`.
     Avx2 => fn blocks<const EACH: bool>(line: &Line<'_>, sums: &mut [[i32; LANES]]) {
         let flip = _mm256_set1_epi8(line.flip.cast_signed());
         let n_quads = line.taps.len().div_ceil(QUAD);

@@ -1,4 +1,4 @@
-//! 64 lanes: four accumulators. Bytes are put into the order in which unpacking within 128 bits leaves
+//! 64 lanes: four accumulators. Bytes are permuted so that unpacking within 128 bits leaves
 //! the lanes of each register contiguous.
 
 use super::{LANES, Line, QUAD, Variant, Weights};
@@ -20,7 +20,7 @@ pub(super) fn add(token: Avx512Vnni, line: &Line<'_>, sums: &mut [[i32; LANES]])
 }
 
 features! { Avx512Vnni enabled
-    /// Four lines of 64 bytes as 64 quads.
+    /// Interleaves four lines of 64 bytes to 64 quads.
     #[inline]
     fn interleaved(x: [__m512i; 4]) -> [__m512i; 4] {
         let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -40,7 +40,7 @@ features! { Avx512Vnni enabled
 }
 
 kernel! {
-    /// All blocks, whose lanes have weights of their own if `EACH`.
+    /// All blocks; each lane has separate weights if `EACH`.
     Avx512Vnni => fn blocks<const EACH: bool>(line: &Line<'_>, sums: &mut [[i32; LANES]]) {
         let flip = _mm512_set1_epi8(line.flip.cast_signed());
         let n_quads = line.taps.len().div_ceil(QUAD);

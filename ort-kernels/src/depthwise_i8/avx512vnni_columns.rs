@@ -1,5 +1,5 @@
-//! Lines of pixels whose windows are three wide and three or four high, 64 channels at a time: the bytes
-//! of a column are interleaved once, and stay in registers for all windows that they are in.
+//! Lines of pixels with windows of width three and height three or four, 64 channels at a time: the bytes
+//! of a column are interleaved once, and stay in registers for all windows that contain them.
 
 use super::pixels::Columns;
 use crate::isa::x86::{load_bytes, load_bytes64, store_bytes};
@@ -11,13 +11,13 @@ use std::arch::x86_64::{
     _mm512_unpacklo_epi16, _mm512_xor_si512,
 };
 
-/// Columns of a window.
+/// Columns per window.
 pub(super) const WIDTH: usize = 3;
-/// Channels of a block.
+/// Channels per block.
 const LANES: usize = super::LANES;
 
 features! { Avx512Vnni enabled
-    /// Registers of 16 channels each, put in the order in which unpacking bytes leaves them: register `r` has
+    /// Permutes registers of 16 channels each to the order in which unpacking bytes leaves them: register `r` has
     /// four of each 16.
     #[inline]
     fn transposed(x: [__m512i; 4]) -> [__m512i; 4] {
@@ -33,7 +33,7 @@ features! { Avx512Vnni enabled
 }
 
 features! { Avx512Vnni enabled
-    /// Up to 64 words, zeros behind them, in that order.
+    /// Loads up to 64 words, followed by zeros, in that order.
     #[inline]
     fn load_words(x: &[u8]) -> [__m512i; 4] {
         let mut words = [_mm512_setzero_si512(); 4];
@@ -45,7 +45,7 @@ features! { Avx512Vnni enabled
 }
 
 features! { Avx512Vnni enabled
-    /// The bytes of four rows as quads.
+    /// Interleaves the bytes of four rows to quads.
     #[inline]
     fn interleaved(x: [__m512i; 4]) -> [__m512i; 4] {
         let (ab, cd) = (_mm512_unpacklo_epi8(x[0], x[1]), _mm512_unpacklo_epi8(x[2], x[3]));
@@ -78,12 +78,12 @@ features! { Avx512Vnni enabled
 }
 
 kernel! {
-    /// The quantized values of the pixels of a line.
+    /// Computes the quantized values of the pixels of a line.
     Avx512Vnni => pub(super) fn run(line: &Columns<'_>, y: &mut [u8]) {
         let (n, axis) = (line.padding.len(), &line.axis);
         let flip = _mm512_set1_epi8(line.flip.cast_signed());
-        let zero_point = _mm512_set1_epi16(line.codes.zero_point);
-        // Columns that the next window has, too.
+        let zero_point = _mm512_set1_epi16(line.requantize.zero_point);
+        // Columns that the next window shares.
         let n_shared = if axis.dilation == 1 { WIDTH.saturating_sub(axis.stride) } else { 0 };
         for block in 0..n.div_ceil(LANES) {
             let own = block * LANES..n.min((block + 1) * LANES);
@@ -124,7 +124,7 @@ kernel! {
                 }
                 let low = _mm512_adds_epi16(_mm512_packs_epi32(sums[0], sums[1]), zero_point);
                 let high = _mm512_adds_epi16(_mm512_packs_epi32(sums[2], sums[3]), zero_point);
-                let bytes = match line.codes.is_signed {
+                let bytes = match line.requantize.is_signed {
                     true => _mm512_packs_epi16(low, high),
                     false => _mm512_packus_epi16(low, high),
                 };

@@ -1,4 +1,4 @@
-//! Lane by lane, left to the vectoriser.
+//! Lane by lane, autovectorised.
 
 use super::{LANES, Line, QUAD, Variant, Weights};
 

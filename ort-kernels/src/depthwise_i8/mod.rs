@@ -1,13 +1,13 @@
-//! `sums[i] += Σ_t x_t[i]·w_t[i]` of bytes: what a depthwise convolution does to a line of lanes, exact
+//! `sums[i] += Σ_t x_t[i]·w_t[i]` of bytes: depthwise convolution of a line of lanes, exact
 //! in i32 (which wraps).
 //!
-//! **Operands.** Tap `t` reads a line of unsigned bytes `x_t` (signed ones are flipped on the way).
-//! Where channels are the last dimension, lanes are the channels of a pixel, each with weights of
-//! its own; where they are planes, lanes are neighbouring outputs, which share the weights of their
-//! channel. Either way any stride, dilation and number of dimensions is but a choice of lines.
+//! **Operands.** Tap `t` reads a line of unsigned bytes `x_t` (signed ones are flipped while loading).
+//! Channels-last: lanes are the channels of a pixel, each with its own
+//! weights. NCHW: lanes are adjacent outputs, which share the weights of their
+//! channel. Strides, dilations and the number of dimensions only affect which lines are passed.
 //!
-//! **Weights.** Numbers of −255 to 255, quantized values minus zero points, packed once as one to three signed
-//! bytes whose sum they are: quantized values about zero take one, and others cost no pass over `x`.
+//! **Weights.** Numbers from −255 to 255, quantized values minus zero points, packed once as the sum of one to three signed
+//! bytes: symmetric quantization needs one, and the others share a pass over `x`.
 //!
 //! **Loops.** Blocks of [`LANES`] lanes ▸ four taps at a time, interleaved so that one instruction adds
 //! four products.
@@ -41,14 +41,14 @@ pub use plane::Plane;
 
 use crate::Isa;
 
-/// The most taps of a [`Plane`] or of [`Pixels`]: 11 by 11, or 5 by 5 by 5.
+/// The maximum number of taps of a [`Plane`] or of [`Pixels`]: 11 by 11, or 5 by 5 by 5.
 pub const MAX_TAPS: usize = 128;
-/// The lanes of a block; lines of sums are as many blocks.
+/// Lanes per block; lines of sums are whole blocks.
 pub const LANES: usize = 64;
-/// Taps that one instruction takes together.
+/// Taps per instruction.
 const QUAD: usize = 4;
 
-/// How a variant is named.
+/// The name of a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// `depthwise_i8/<isa>_<lanes>`: the names of its folder and its file.
@@ -64,16 +64,16 @@ pub enum Weights<'a> {
     Shared(&'a [u8]),
 }
 
-/// What a line of sums is made of.
+/// The operands of a line of sums.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
-    /// What each tap reads. Lanes that it does not reach count as 0, after flipping.
+    /// The bytes that each tap reads. Missing lanes count as 0, after flipping.
     pub taps: &'a [&'a [u8]],
-    /// Flips every byte: 0x80 makes unsigned bytes of signed ones, 128 more; 0 keeps them.
+    /// XORed with every byte: 0x80 converts signed bytes to unsigned ones, 128 more; 0 keeps them.
     pub flip: u8,
     /// The weights.
     pub weights: Weights<'a>,
-    /// How many bytes each weight was split into.
+    /// The number of bytes that each weight was split into.
     pub parts: usize,
 }
 
@@ -90,7 +90,7 @@ pub fn variant(isa: Isa) -> Variant {
 }
 
 impl Line<'_> {
-    /// `sums[i] += Σ_t x_t[i]·w_t[i]`; beyond the lanes of `x`, sums stay, unless bytes are flipped.
+    /// `sums[i] += Σ_t x_t[i]·w_t[i]`; lanes beyond `x` are unchanged, unless bytes are flipped.
     ///
     /// # Panics
     /// If `sums` are not whole blocks of [`LANES`], or the weights are too few.
@@ -100,7 +100,7 @@ impl Line<'_> {
         add(isa, self, blocks);
     }
 
-    /// The weights of a block: those of four taps after those of others, each as its parts.
+    /// The weights of a block: four taps at a time, each as its parts.
     fn block(&self, block: usize) -> &[u8] {
         match self.weights {
             Weights::Shared(weights) => weights,
@@ -111,26 +111,26 @@ impl Line<'_> {
         }
     }
 
-    /// What tap `t` reads from `lane` on, nothing if there is no such tap or lane.
+    /// The bytes that tap `t` reads starting at `lane`; empty if there is no such tap or lane.
     fn tap(&self, t: usize, lane: usize) -> &[u8] {
         self.taps.get(t).and_then(|tap| tap.get(lane..)).unwrap_or_default()
     }
 }
 
-/// The bytes that the weights of a lane take.
+/// Bytes of packed weights per lane.
 #[must_use]
 pub fn packed_len(n_taps: usize, parts: usize) -> usize {
     n_taps.div_ceil(QUAD) * QUAD * parts
 }
 
-/// How many signed bytes each of these weights is the sum of.
+/// The number of signed bytes that represent each weight as their sum.
 #[must_use]
 pub fn n_parts(weights: &[i16]) -> usize {
     let parts = |&weight: &i16| (1..3).find(|&parts| split(weight, parts).1 == 0).unwrap_or(3);
     weights.iter().map(parts).max().unwrap_or(1)
 }
 
-/// Part `parts − 1` of a weight, and what is left for the next.
+/// Part `parts − 1` of a weight, and the remainder.
 fn split(weight: i16, parts: usize) -> (i8, i16) {
     let mut left = weight;
     let mut part = 0;
@@ -141,7 +141,7 @@ fn split(weight: i16, parts: usize) -> (i8, i16) {
     (part, left)
 }
 
-/// Packs the weights of one lane, which is all that share them: `[taps/4][parts][4]`.
+/// Packs the weights that all lanes share: `[taps/4][parts][4]`.
 ///
 /// # Panics
 /// If `packed` is shorter than [`packed_len`].
@@ -157,10 +157,10 @@ pub fn pack_shared(weights: &[i16], parts: usize, packed: &mut [u8]) {
     }
 }
 
-/// Packs weights `[lanes, taps]`: `[blocks][taps/4][parts][LANES][4]`, filled up with zeros.
+/// Packs weights `[lanes, taps]`: `[blocks][taps/4][parts][LANES][4]`, padded with zeros.
 ///
 /// # Panics
-/// If `packed` is shorter than [`packed_len`] for each lane of whole blocks.
+/// If `packed` is shorter than [`packed_len`] times the lanes of whole blocks.
 pub fn pack_each(weights: &[i16], n_taps: usize, parts: usize, packed: &mut [u8]) {
     packed.fill(0);
     let len = packed_len(n_taps, parts);

@@ -1,4 +1,4 @@
-//! An image whose channels are the last dimension: lanes are the channels of a pixel.
+//! A channels-last image: lanes are the channels of a pixel.
 
 use std::ops::Range;
 
@@ -7,37 +7,37 @@ use crate::Isa;
 use crate::conv_f32::Axis;
 use crate::quantize::{Requantize, Scales};
 
-/// One image, and the weights it meets.
+/// One image and its weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Pixels<'a> {
     /// The axes of the pixels.
     pub axes: [Axis; 3],
     /// The inputs, `[…, channels]`.
     pub x: &'a [u8],
-    /// What is read outside: one pixel, whose length is the number of channels.
+    /// A pixel of padding, whose length is the number of channels.
     pub padding: &'a [u8],
-    /// Flips every byte: 0 or 0x80.
+    /// XORed with every byte: 0 or 0x80.
     pub flip: u8,
     /// The weights in the order of [`taps`], packed by [`pack_each`](super::pack_each).
     pub weights: &'a [u8],
-    /// How many bytes each weight was split into.
+    /// The number of bytes that each weight was split into.
     pub parts: usize,
-    /// What the sums of each channel begin with.
+    /// The initial sums of each channel.
     pub start: &'a [i32],
 }
 
-/// Where taps stand in the order in which pixels read them.
+/// The order in which [`Pixels`] reads taps.
 #[derive(Clone, Copy, Debug)]
 struct Order {
-    /// The taps, and gaps.
+    /// The number of taps and gaps.
     len: usize,
-    /// From one tap to the next along each axis.
+    /// The distance between taps along each axis.
     steps: [usize; 3],
 }
 
 impl Order {
-    /// Of a window that is flat and three or four high, the columns are a quad each; others are read as they
-    /// stand. Axes along which there is one tap do not count.
+    /// For two-dimensional windows of height three or four, each column is a quad; others are read in
+    /// row-major order. Axes with a single tap do not count.
     fn of(kernel: [usize; 3]) -> Self {
         let mut wide = (0..3).filter(|&axis| kernel[axis] > 1);
         let mut steps = [0; 3];
@@ -52,25 +52,25 @@ impl Order {
         Self { len: k0 * k1 * k2, steps: [k1 * k2, k2, 1] }
     }
 
-    /// Where a tap stands.
+    /// The index of a tap in this order.
     fn at(self, tap: [usize; 3]) -> usize {
         tap.iter().zip(self.steps).map(|(tap, step)| tap * step).sum()
     }
 }
 
-/// The taps of a window in the order in which [`Pixels`] reads them, as positions in the window; `None` for a
+/// The taps of a window in the order in which [`Pixels`] reads them, as indices in the window; `None` for a
 /// gap, whose weights are 0.
 pub fn taps(kernel: [usize; 3]) -> impl Iterator<Item = Option<usize>> {
     let [k0, k1, k2] = kernel;
     let order = Order::of(kernel);
-    let stands_at = move |t: usize, at| order.at([t / k2 / k1, t / k2 % k1, t % k2]) == at;
-    (0..order.len).map(move |at| (0..k0 * k1 * k2).find(|&t| stands_at(t, at)))
+    let is_at = move |t: usize, at| order.at([t / k2 / k1, t / k2 % k1, t % k2]) == at;
+    (0..order.len).map(move |at| (0..k0 * k1 * k2).find(|&t| is_at(t, at)))
 }
 
-/// Pixels of a line of results whose windows are read column by column.
+/// A line of result pixels whose windows are read column by column.
 #[derive(Debug)]
 pub(super) struct Columns<'a> {
-    /// The lines of inputs, `None` outside.
+    /// The lines of inputs, `None` for padding.
     pub(super) rows: [Option<&'a [u8]>; QUAD],
     /// A pixel of padding.
     pub(super) padding: &'a [u8],
@@ -79,14 +79,14 @@ pub(super) struct Columns<'a> {
     pub(super) flip: u8,
     pub(super) weights: &'a [u8],
     pub(super) start: &'a [i32],
-    /// One a channel, finite.
+    /// One per channel, finite.
     pub(super) factors: &'a [f32],
-    pub(super) codes: Requantize<'a>,
+    pub(super) requantize: Requantize<'a>,
     pub(super) outputs: Range<usize>,
 }
 
 impl Pixels<'_> {
-    /// The elements of the sums of a pixel: whole blocks.
+    /// Elements of the sums of a pixel: whole blocks.
     #[must_use]
     pub fn sums_len(channels: usize) -> usize {
         channels.next_multiple_of(LANES)
@@ -109,7 +109,7 @@ impl Pixels<'_> {
         let order = Order::of(self.axes.map(|axis| axis.kernel));
         let mut taps = [self.padding; MAX_TAPS];
         let taps = &mut taps[..order.len];
-        // Where the lines of the taps begin, of the line of outputs that was last.
+        // The offsets of the taps' lines, for the current line of outputs.
         let (mut starts, mut last) = ([None; MAX_TAPS], None);
         for pixel in pixels {
             let (line, at2) = (pixel / axis2.output, pixel % axis2.output);
@@ -124,7 +124,7 @@ impl Pixels<'_> {
                     }
                 }
             }
-            // Pixels that are all there follow each other.
+            // Pixels that are all inside the image are adjacent.
             let ends = axis2.at(at2, 0).zip(axis2.at(at2, axis2.kernel - 1));
             let step = axis2.dilation * channels;
             for (i, start) in starts[..axis0.kernel * axis1.kernel].iter().enumerate() {
@@ -155,20 +155,20 @@ impl Pixels<'_> {
             each(pixel, &sums[..channels]);
         }
     }
-    /// Writes the quantized values of these pixels into `y`, bytes of the sign of the results, from factors a channel.
+    /// Writes the quantized values of these pixels to `y`, bytes with the sign of the results, using factors per channel.
     ///
     /// # Panics
-    /// As [`Pixels::run`], or if factors are too few or `y` is too short.
-    pub fn run_codes(
+    /// Like [`Pixels::run`], or if factors or `y` are too short.
+    pub fn run_quantized(
         &self,
         isa: Isa,
         pixels: Range<usize>,
-        codes: &Requantize<'_>,
+        requantize: &Requantize<'_>,
         (sums, y): (&mut [i32], &mut [u8]),
     ) {
         let channels = self.padding.len();
         #[cfg(target_arch = "x86_64")]
-        if let (Some(token), Some(columns)) = (isa.avx512_vnni(), self.columns(codes)) {
+        if let (Some(token), Some(columns)) = (isa.avx512_vnni(), self.columns(requantize)) {
             let (mut at, mut rest) = (pixels.start, y);
             while at < pixels.end {
                 let n = (pixels.end - at).min(self.axes[2].output - at % self.axes[2].output);
@@ -180,19 +180,24 @@ impl Pixels<'_> {
         }
         let first = pixels.start;
         self.run(isa, pixels, sums, |pixel, sums| {
-            codes.row(isa, pixel - first, sums, &mut y[(pixel - first) * channels..][..channels]);
+            requantize.row(
+                isa,
+                pixel - first,
+                sums,
+                &mut y[(pixel - first) * channels..][..channels],
+            );
         });
     }
 
-    /// What the lines have in common if windows are read column by column.
+    /// The data shared by all lines, if windows are read column by column.
     #[cfg(target_arch = "x86_64")]
-    fn columns<'a>(&'a self, codes: &Requantize<'a>) -> Option<Columns<'a>> {
+    fn columns<'a>(&'a self, requantize: &Requantize<'a>) -> Option<Columns<'a>> {
         let kernel = self.axes.map(|axis| axis.kernel);
-        let Scales::ByColumn(factors) = codes.factors else { return None };
+        let Scales::ByColumn(factors) = requantize.factors else { return None };
         let fits = Order::of(kernel).steps == [0, 1, QUAD]
             && kernel[2] == super::avx512vnni_columns::WIDTH
             && self.parts == 1
-            && codes.is_finite();
+            && requantize.is_finite();
         fits.then(|| Columns {
             rows: [None; QUAD],
             padding: self.padding,
@@ -201,12 +206,12 @@ impl Pixels<'_> {
             weights: self.weights,
             start: self.start,
             factors,
-            codes: *codes,
+            requantize: *requantize,
             outputs: 0..0,
         })
     }
 
-    /// Pixels of one line.
+    /// Computes pixels of one line.
     #[cfg(target_arch = "x86_64")]
     fn line<'a>(&'a self, pixels: Range<usize>, columns: &Columns<'a>) -> Columns<'a> {
         let [axis0, axis1, axis2] = self.axes;

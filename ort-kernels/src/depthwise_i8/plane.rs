@@ -1,7 +1,7 @@
 //! A plane of an image: lanes are the outputs of a line, along the last axis.
 //!
-//! Lines that outputs read are laid out with their padding, and as many phases as outputs are apart:
-//! phase `f` holds the elements `f, f + stride, …`, so that what a tap reads is contiguous.
+//! The input lines are copied with their padding and split into as many phases as the stride:
+//! phase `f` holds the elements `f, f + stride, …`, so that each tap reads contiguous elements.
 
 use std::ops::Range;
 
@@ -9,43 +9,43 @@ use super::{LANES, Line, MAX_TAPS, Weights};
 use crate::conv_f32::Axis;
 use crate::{Isa, Task};
 
-/// One plane, and the weights it meets.
+/// One plane and its weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Plane<'a> {
-    /// The axes; those of all planes have the same.
+    /// The axes, the same for all planes.
     pub axes: [Axis; 3],
     /// The inputs, row-major.
     pub x: &'a [u8],
-    /// What is read outside.
+    /// The value of padding.
     pub padding: u8,
-    /// Flips every byte: 0 or 0x80.
+    /// XORed with every byte: 0 or 0x80.
     pub flip: u8,
     /// The weights, packed by [`pack_shared`](super::pack_shared).
     pub weights: &'a [u8],
-    /// How many bytes each weight was split into.
+    /// The number of bytes that each weight was split into.
     pub parts: usize,
-    /// What sums begin with.
+    /// The initial value of sums.
     pub start: i32,
 }
 
-/// The elements of a phase of a line.
+/// Elements per phase of a line.
 fn phase_len(axis: &Axis) -> usize {
     axis.output + (axis.kernel - 1) * axis.dilation / axis.stride
 }
 
-/// The bytes of a line in phases.
+/// Bytes of a line in phases.
 fn line_len(axis: &Axis) -> usize {
     phase_len(axis) * axis.stride
 }
 
 impl Plane<'_> {
-    /// The bytes of scratch that [`Plane::run`] needs: all lines, and one of padding.
+    /// Bytes of scratch for [`Plane::run`]: all lines, and one of padding.
     #[must_use]
     pub fn scratch_len(axes: &[Axis; 3]) -> usize {
         (axes[0].input * axes[1].input + 1) * line_len(&axes[2])
     }
 
-    /// The elements of a line of sums: whole blocks.
+    /// Elements of a line of sums: whole blocks.
     #[must_use]
     pub fn sums_len(axes: &[Axis; 3]) -> usize {
         axes[2].output.next_multiple_of(LANES)
@@ -94,7 +94,7 @@ impl Plane<'_> {
         }
     }
 
-    /// The lines that these outputs read, in phases.
+    /// Copies the lines that these outputs read, in phases.
     fn lay_out(&self, isa: Isa, lines: &Range<usize>, to: &mut [u8]) {
         let [axis0, axis1, axis2] = self.axes;
         let is_read = |axis: &Axis, i: usize, outputs: Range<usize>| {
@@ -120,7 +120,7 @@ impl Plane<'_> {
     }
 }
 
-/// One line, to be laid out in phases.
+/// A line to be split into phases.
 struct Phases<'a> {
     axis: &'a Axis,
     from: &'a [u8],

@@ -7,7 +7,7 @@ use crate::Isa;
 use crate::conv_f32::Axis;
 use crate::quantize::{Requantize, Scales};
 
-/// Seeded numbers of `least` to `least + 510`, extreme ones among them.
+/// Seeded numbers from `least` to `least + 510`, including extreme ones.
 fn numbers(count: usize, seed: u32, range: (i16, i16)) -> Vec<i16> {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
     let width = u32::try_from(range.1 - range.0 + 1).unwrap();
@@ -66,7 +66,7 @@ fn generic_is_the_sum() {
     agrees_with_generic(Isa::Generic);
 }
 
-fn codes(count: usize) -> Vec<u8> {
+fn quantized(count: usize) -> Vec<u8> {
     let x = numbers(count, 3, (0, 255)).into_iter();
     x.map(|x| u8::try_from(x).unwrap()).collect()
 }
@@ -86,11 +86,11 @@ fn convolved(axes: &[Axis; 3], padding: u8, x: impl Fn(usize) -> u8, w: &[i16]) 
         for (t, &w) in w.iter().enumerate() {
             let taps = [t / c.kernel / b.kernel, t / c.kernel % b.kernel, t % c.kernel];
             let inputs = [0, 1, 2].map(|i: usize| axes[i].at(at[i], taps[i]));
-            let code = match inputs {
+            let value = match inputs {
                 [Some(i), Some(j), Some(k)] => x((i * b.input + j) * c.input + k),
                 _ => padding,
             };
-            sum += i32::from(code) * i32::from(w);
+            sum += i32::from(value) * i32::from(w);
         }
         y.push(sum);
     }
@@ -109,7 +109,7 @@ fn images_of_any_geometry_are_convolved() {
         let n_taps: usize = axes.iter().map(|axis| axis.kernel).product();
         let n_lines = axes[0].output * axes[1].output;
         let (channels, parts) = (5, 2);
-        let (x, w) = (codes(inputs * channels), numbers(n_taps * channels, 4, (-200, 200)));
+        let (x, w) = (quantized(inputs * channels), numbers(n_taps * channels, 4, (-200, 200)));
         for isa in Isa::all() {
             let mut packed = vec![0; packed_len(n_taps, parts)];
             pack_shared(&w[..n_taps], parts, &mut packed);
@@ -118,7 +118,7 @@ fn images_of_any_geometry_are_convolved() {
             let mut scratch = vec![3; Plane::scratch_len(&axes)];
             let mut sums = vec![0; Plane::sums_len(&axes)];
             let expected = convolved(&axes, 9, |i| x[i], &w[..n_taps]);
-            // Lines alone, and together.
+            // Single lines, and all lines together.
             for lines in (0..n_lines).map(|line| line..line + 1).chain(std::iter::once(0..n_lines))
             {
                 scratch.fill(3);
@@ -143,7 +143,7 @@ fn images_of_any_geometry_are_convolved() {
     }
 }
 
-/// Weights `[channels, taps]` in the order in which pixels read them, packed.
+/// Packs weights `[channels, taps]` in the order in which pixels read them.
 fn by_pixels(w: &[i16], axes: &[Axis; 3], parts: usize) -> Vec<u8> {
     let kernel = axes.map(|axis| axis.kernel);
     let n_taps: usize = kernel.iter().product();
@@ -158,7 +158,7 @@ fn by_pixels(w: &[i16], axes: &[Axis; 3], parts: usize) -> Vec<u8> {
 }
 
 #[test]
-fn codes_of_pixels_are_requantized_sums() {
+fn pixels_are_requantized_sums() {
     for axes in [
         [Axis::UNIT, axis(9, 3, 1, 1, 1), axis(11, 3, 1, 1, 1)],
         [Axis::UNIT, axis(8, 3, 2, 1, 1), axis(12, 3, 2, 1, 1)],
@@ -178,7 +178,7 @@ fn codes_of_pixels_are_requantized_sums() {
             for parts in [1, 2] {
                 let limit = if parts == 1 { 127 } else { 200 };
                 let w = numbers(channels * n_taps, 4, (-limit, limit));
-                let (x, flip) = (codes(inputs * channels), if parts == 1 { 0x80 } else { 0 });
+                let (x, flip) = (quantized(inputs * channels), if parts == 1 { 0x80 } else { 0 });
                 let start: Vec<_> = (0..channels).map(|i| i32::try_from(i).unwrap() * 37).collect();
                 let (padding, packed) = (vec![9; channels], by_pixels(&w, &axes, parts));
                 for isa in Isa::all() {
@@ -193,15 +193,15 @@ fn codes_of_pixels_are_requantized_sums() {
                     {
                         factors[channels / 2] = rare;
                         let factors = Scales::ByColumn(&factors);
-                        let codes = Requantize { factors, zero_point, is_signed };
+                        let requantize = Requantize { factors, zero_point, is_signed };
                         let own = 2..outputs;
                         let mut expected = vec![1; own.len() * channels];
                         pixels.run(isa, own.clone(), &mut sums, |pixel, sums| {
                             let y = &mut expected[(pixel - 2) * channels..][..channels];
-                            codes.row(Isa::Generic, 0, sums, y);
+                            requantize.row(Isa::Generic, 0, sums, y);
                         });
                         let mut found = vec![2; expected.len()];
-                        pixels.run_codes(isa, own, &codes, (&mut sums, &mut found));
+                        pixels.run_quantized(isa, own, &requantize, (&mut sums, &mut found));
                         assert_eq!(found, expected, "{isa:?} {axes:?} {channels} channels");
                     }
                 }
@@ -211,7 +211,7 @@ fn codes_of_pixels_are_requantized_sums() {
 }
 
 #[test]
-fn weights_are_sums_of_as_few_bytes_as_can_be() {
+fn weights_are_sums_of_as_few_bytes_as_possible() {
     for (weight, parts) in [(0, 1), (127, 1), (-128, 1), (128, 2), (254, 2), (-255, 2), (255, 3)] {
         assert_eq!(n_parts(&[0, weight]), parts, "{weight}");
         let sum: i16 = (1..=parts).map(|part| i16::from(super::split(weight, part).0)).sum();

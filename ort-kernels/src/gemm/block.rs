@@ -8,39 +8,39 @@ use super::{Element, Lhs, Matrix, Panels, RowTimesPanels, Rows, Slice, Start};
 use crate::Isa;
 use std::ops::Range;
 
-/// Rows of A in a block for which B is written to scratch.
+/// Rows of A per block if B is written to scratch.
 const M_BLOCK: usize = 336;
-/// The most rows of B that pass over a block of A before it is exchanged.
+/// The maximum rows of B per pass over a block of A.
 const K_BLOCK: usize = 1024;
-/// Elements of A that stay in the second-level cache, of 1 MiB at least, while B passes by.
+/// Elements of A that stay in a second-level cache of at least 1 MiB while B is streamed.
 const fn resident<T>() -> usize {
     512 * 1024 / size_of::<T>()
 }
-/// The most rows of A for which B is read as it stands.
+/// The maximum rows of A for which B is not packed.
 const FEW: usize = 4;
-/// The most rows of A that wait for B even if it comes from the third-level cache: a line takes them as
-/// many cycles, and to come 2.5.
-const AWAITED: usize = 2;
-/// The most columns of B for which A is read as it stands, whatever its strides: it passes by that
-/// seldom.
+/// The maximum rows of A for which B is not prefetched even from the third-level cache: a line takes
+/// 2.5 cycles to arrive, and as many cycles as rows to use.
+const MAX_UNPREFETCHED: usize = 2;
+/// The maximum columns of B for which A is not packed, whatever its strides: it is read only a few
+/// times.
 const NARROWEST: usize = 64;
-/// The same if its strides are good: for more, it costs less to pack A than to go without fetching B
-/// ahead.
+/// The same for good strides: with more, packing A costs less than not prefetching
+/// B.
 const NARROW: usize = 128;
-/// The same if B is written to scratch, and there is nothing to fetch.
+/// The same if B is written to scratch, so that there is nothing to prefetch.
 const WIDE: usize = 1024;
-/// Rows of A that begin a multiple of these elements apart compete for the same places of a
+/// Rows of A whose stride is a multiple of this many elements map to the same sets of a
 /// first-level cache.
-const COMPETING: usize = 512;
-/// Rows of B that begin a multiple of these elements apart compete even in a second-level cache.
+const CONFLICTING: usize = 512;
+/// Rows of B whose stride is a multiple of this many elements conflict even in a second-level cache.
 const PAGE: usize = 1024;
-/// The rows of the highest tile of any variant.
+/// The maximum rows of a tile of any variant.
 const MAX_MR: usize = 14;
 
 /// One product; threads share it and each runs its own [`Region`].
 #[derive(Clone, Copy, Debug)]
 pub struct Gemm<'a, B, T: Element = f32> {
-    /// Which tile to use.
+    /// The instruction set of the tile.
     pub isa: Isa,
     /// Rows of A and C.
     pub m: usize,
@@ -52,16 +52,16 @@ pub struct Gemm<'a, B, T: Element = f32> {
     pub a: Lhs<'a, T>,
     /// B: [k, n].
     pub b: B,
-    /// What C starts from.
+    /// The initial value of C.
     pub start: Start<'a, T>,
-    /// What is applied to the sums.
+    /// Applied to the sums.
     pub activation: T::Activation,
 }
 
-/// The part of C one call computes.
+/// The part of C that one call computes.
 ///
-/// Rows of a packed A are cut where a panel of [`row_panels`](super::row_panels) begins, columns of
-/// a packed B at a multiple of [`Variant::nr`](super::Variant::nr).
+/// For a packed A, rows start and end at panels of [`row_panels`](super::row_panels); for
+/// a packed B, columns start at a multiple of [`Variant::nr`](super::Variant::nr).
 #[derive(Clone, Debug)]
 pub struct Region {
     /// Rows of C.
@@ -72,15 +72,15 @@ pub struct Region {
 
 /// A block of rows of A.
 struct Block<'a, T> {
-    /// From the first row of the block on, all of `k`.
+    /// Starting at the first row of the block, all of `k`.
     a: Left<'a, T>,
     rows: Range<usize>,
     panels: RowPanels,
-    /// Those of `panels` that make up `rows`.
+    /// The range of `panels` that makes up `rows`.
     which: Range<usize>,
 }
 
-/// The parts of `range` that are as equal as can be and at most `len` long; one if it is empty.
+/// Splits `range` into nearly equal parts of at most `len`; one part if it is empty.
 pub(super) fn cuts(range: Range<usize>, len: usize) -> impl Iterator<Item = Range<usize>> + Clone {
     let (start, total) = (range.start, range.len());
     let count = total.div_ceil(len).max(1);
@@ -95,11 +95,11 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
         Region { rows: 0..self.m, columns: 0..self.n }
     }
 
-    /// The elements of scratch [`Gemm::run`] needs for a region of `rows` rows, which is enough for all
-    /// products that differ from this one by fewer rows or columns.
+    /// Elements of scratch that [`Gemm::run`] needs for a region of `rows` rows; sufficient for all
+    /// products that differ from this one only by fewer rows or columns.
     #[must_use]
     pub fn scratch_len(&self, rows: usize) -> usize {
-        // A product of fewer rows may be faster without tiles, and need more for that.
+        // A product of fewer rows may not use tiles, and need more scratch.
         let tiled = T::tiled_scratch_len(self, rows);
         let packed_a = match self.a {
             Lhs::Strided { .. } => rows.min(self.block_rows()) * self.k,
@@ -108,13 +108,13 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
         tiled.max(packed_a + PANELS * self.panel_len() + line_len::<T>())
     }
 
-    /// Computes `region`. Row `i` of `c` is row `region.rows.start + i` of C, and begins with
+    /// Computes `region`. Row `i` of `c` is row `region.rows.start + i` of C, and starts with
     /// column `region.columns.start`.
     ///
     /// # Panics
-    /// If an operand, `c` or the scratch is too short, or a packed operand is cut inside a panel.
+    /// If an operand, `c` or the scratch is too short, or a packed operand is split inside a panel.
     pub fn run(&self, region: &Region, c: &mut (impl Rows<T> + ?Sized), scratch: &mut [T]) {
-        // First, for it is a matter of the whole product, not of how callers cut it.
+        // Decided first, by the sizes of the whole product, not by how callers split it.
         if T::is_tiled(self) {
             return T::run_on_tiles(self, region, c, scratch);
         }
@@ -146,8 +146,8 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
         }
     }
 
-    /// A, alpha and B as they stand, if the product is one of a few rows and contiguous columns: again a
-    /// matter of the whole, for its order is another.
+    /// The unpacked A, alpha and B, if the product has few rows and contiguous columns of B: also
+    /// decided by the whole product, because the order of sums differs.
     fn dots(&self) -> Option<(Matrix<'_, T>, T, Matrix<'_, T>)> {
         match self.a {
             Lhs::Strided { a, alpha } if a.column_stride == 1 && self.m <= FEW => {
@@ -157,7 +157,7 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
         }
     }
 
-    /// The most rows of a block of A. All of B passes by each: that is cheap if it stands ready.
+    /// The maximum rows per block of A. Each block reads all of B, which is cheap if B is packed.
     fn block_rows(&self) -> usize {
         if self.b.is_stored() {
             resident::<T>() / self.k.clamp(resident::<T>() / M_BLOCK, K_BLOCK)
@@ -166,13 +166,13 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
         }
     }
 
-    /// The panels of `columns` that pass a single row.
+    /// The kernel and the packed panels of `columns` for a single row of A.
     fn row_panels(&self, columns: &Range<usize>) -> Option<(RowTimesPanels<T>, &[T])> {
         let kernel = T::row_times_panels(self.isa)?;
         Some((kernel, self.b.stored_whole(columns, T::variant(self.isa).nr)?))
     }
 
-    /// A region of a few rows, whose products `add` adds to them.
+    /// Computes a region of a few rows; `add` adds the products.
     fn run_few(
         &self,
         region: &Region,
@@ -197,12 +197,12 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
         few.iter_mut().for_each(|row| T::activate(self.activation, self.isa, row));
     }
 
-    /// The longest piece of a panel of B that may have to be written to scratch.
+    /// The maximum size of a piece of a panel of B written to scratch.
     fn panel_len(&self) -> usize {
         self.k.min(K_SLICE) * T::variant(self.isa).nr
     }
 
-    /// A from the first row of the panels `which` on, for a product of `n_columns`.
+    /// A starting at the first row of the panels `which`, for a product of `n_columns`.
     fn left<'s>(
         &'s self,
         panels: &RowPanels,
@@ -231,16 +231,16 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
         }
     }
 
-    /// The most columns of B for which A, of this stride, is read as it stands.
+    /// The maximum columns of B for which A, with this stride, is not packed.
     fn most_columns(&self, row_stride: usize) -> usize {
         match self.b.is_stored() {
-            _ if row_stride.is_multiple_of(COMPETING) => NARROWEST,
+            _ if row_stride.is_multiple_of(CONFLICTING) => NARROWEST,
             true => NARROW,
             false => WIDE,
         }
     }
 
-    /// All of B, block after block of its rows, against a block of A.
+    /// Multiplies a block of A by all of B, block by block of rows of B.
     fn block(
         &self,
         block: &Block<'_, T>,
@@ -254,10 +254,10 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
             k_block: (resident::<T>() / block.rows.len()).clamp(K_SLICE, K_BLOCK),
             columns: region.columns.clone(),
         };
-        let is_told = block.rows.len() > AWAITED || !self.isa.fetches_ahead();
+        let is_prefetched = block.rows.len() > MAX_UNPREFETCHED || !self.isa.fetches_ahead();
         let mut all = steps.each::<T, B>(&self.b).peekable();
         while let Some(step) = all.next() {
-            let next = all.peek().filter(|_| is_told).map(|next| Next::new(&self.b, next));
+            let next = all.peek().filter(|_| is_prefetched).map(|next| Next::new(&self.b, next));
             let panel_len = step.slice.k.len() * step.slice.nr;
             if self.b.stored(&step.slice).is_none() {
                 self.b.write(&step.slice, &mut scratch[..step.panels * panel_len]);
@@ -271,7 +271,7 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
         }
     }
 
-    /// One panel of B against every panel of A in the block, while the next is fetched.
+    /// Multiplies every panel of A in the block by one panel of B, prefetching the next.
     fn panel(
         &self,
         block: &Block<'_, T>,
@@ -304,7 +304,7 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
             };
             let mut c = Target { place, count, width };
             let share = next.and_then(|(next, i)| next.share((slice.k.len(), i), (pass, n_passes)));
-            // If there is nothing to fetch, what is there already.
+            // If there is nothing to prefetch, the current panel.
             let (next, apart) = share.unwrap_or((b, 0));
             let (start, clamp) = self.ends(slice, rows.start);
             T::tile(self.isa, &Tile { a, b, next, apart, start, clamp }, &mut c);
@@ -314,7 +314,7 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
         }
     }
 
-    /// What a tile starts from, whose first row is `row`, and the range of its results.
+    /// The initial value of a tile whose first row is `row`, and the bounds of its results.
     fn ends(&self, slice: &Slice, row: usize) -> (Start<'_, T>, Option<(T, T)>) {
         let start = match self.start {
             _ if slice.k.start > 0 => Start::C,
@@ -327,13 +327,13 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
     }
 }
 
-/// What is read of B after the panels of a step, to be fetched meanwhile.
+/// The part of B to prefetch while the current panels are used.
 enum Next<'a, T> {
     /// A panel.
     Panel(&'a [T]),
-    /// As many lines of each row, which are so far apart: panels will be written from them.
+    /// `lines` lines of each row, `apart` elements apart, from which panels will be written.
     Rows { data: &'a [T], apart: usize, lines: usize },
-    /// What cannot be told, or would not stay until it is read.
+    /// Unknown, or would be evicted before it is read.
     Unknown,
 }
 
@@ -351,8 +351,8 @@ impl<'a, T: Element> Next<'a, T> {
         }
     }
 
-    /// The share of one of `n_passes` tiles of `k` steps, with panel `i` of a step: a line for each of
-    /// its steps, so far apart.
+    /// The part that one of `n_passes` tiles of `k` steps prefetches with panel `i` of a step: a line for each of
+    /// its steps, and the distance between lines.
     fn share(
         &self,
         (k, i): (usize, usize),
@@ -376,7 +376,7 @@ impl<'a, T: Element> Next<'a, T> {
     }
 }
 
-/// Scratch from its first cache line on.
+/// Scratch, aligned to a cache line.
 pub(super) fn from_line<T>(scratch: &mut [T]) -> &mut [T] {
     let skipped = scratch.as_ptr().align_offset(64);
     &mut scratch[skipped.min(line_len::<T>())..]

@@ -1,19 +1,19 @@
-//! A few rows of A times a B whose columns are contiguous: dot products of what lies in memory as it
-//! is read, with nothing packed or transposed.
+//! A few rows of A times a B whose columns are contiguous: dot products of the unpacked
+//! operands.
 //!
-//! An element is [`CHAINS`] chains of multiply-adds, each of the terms whose index leaves the same
-//! remainder, and the sum of the chains: of those half of them apart, then of neighbours, of
-//! neighbouring pairs, and of the two halves.
+//! An element is the sum of [`CHAINS`] chains of multiply-adds; each has the terms whose index has the same
+//! remainder. Chains are added pairwise: first those half of them apart, then neighbours,
+//! neighbouring pairs, and finally the two halves.
 
 use super::Matrix;
 use crate::Isa;
 use crate::isa::{GENERIC_FMA, mul_add};
 
-/// Chains of an element: a register of AVX-512.
+/// Chains per element: a register of AVX-512.
 const CHAINS: usize = 16;
 
-/// `c[i][j] = c[i][j] + Σ_k alpha·A[i, k]·B[k, j]` for the rows of `c`, of one length, four at most;
-/// A of column stride 1, B of row stride 1. `left` is A and alpha.
+/// `c[i][j] = c[i][j] + Σ_k alpha·A[i, k]·B[k, j]` for at most four rows of `c`, of equal length;
+/// A has column stride 1, B row stride 1. `left` is A and alpha.
 pub(super) fn add_dots(
     isa: Isa,
     (a, alpha): (&Matrix<'_>, f32),
@@ -60,7 +60,7 @@ fn dot((row, alpha): (&[f32], f32), column: &[f32]) -> f32 {
     (pairs[0] + pairs[1]) + (pairs[2] + pairs[3])
 }
 
-/// `sums[i][r] += alpha·left[r]·right[i]`, of as many registers from somewhere in each.
+/// `sums[i][r] += alpha·left[r]·right[i]`, for one register of each row and column.
 #[cfg(target_arch = "x86_64")]
 macro_rules! step {
     ($sums:ident, $alpha:ident, ($left:ident, $right:ident), $w:ident => $at:expr) => {
@@ -79,10 +79,10 @@ macro_rules! step {
     };
 }
 
-/// The kernels of an instruction set, `ELEMENTS` elements at a time. Where it stands, `LANES` is the
-/// floats of a register; `load` takes one from a slice, which may be shorter; `zero`, `splat`, `mul` and
-/// `fmadd` are its instructions, and `halved` adds the upper half of the chains to the lower. Loops,
-/// not closures: those would be called.
+/// The kernels of an instruction set, `ELEMENTS` elements at a time. The invocation must provide `LANES`, the
+/// floats per register, `load`, which loads a possibly shorter slice, the instructions `zero`, `splat`, `mul` and
+/// `fmadd`, and `halved`, which adds the upper half of the chains to the lower. Written as loops,
+/// because closures would not be inlined.
 #[cfg(target_arch = "x86_64")]
 macro_rules! kernels {
     ($isa:ident) => {
@@ -243,8 +243,8 @@ mod tests {
     use crate::gemm::{Gemm, Lhs, Start};
     use crate::{Activation, Isa};
 
-    /// Of one to four rows, sums beside those of f64, and bits that do not depend on who computes
-    /// which columns.
+    /// For one to four rows, the sums are close to those of f64, and bits do not depend on how
+    /// columns are split.
     #[test]
     fn dot_products_are_close_and_do_not_depend_on_regions() {
         for isa in Isa::all() {
@@ -272,7 +272,7 @@ mod tests {
             let products = || terms().map(|(&a, &b)| 0.75 * f64::from(a) * f64::from(b));
             let expected = f64::from(bias[j]) + products().sum::<f64>();
             let size = f64::from(bias[j]).abs() + products().map(f64::abs).sum::<f64>();
-            // A chain of ⌈k / 16⌉ + 16 roundings, each of half a unit of at most the sum of sizes.
+            // A chain of ⌈k / 16⌉ + 16 roundings, each of half a unit of at most the sum of magnitudes.
             let bound = (k / CHAINS + 2 * CHAINS) as f64 * f64::from(f32::EPSILON) / 2.0 * size;
             assert!((f64::from(*found) - expected).abs() <= bound, "{isa:?} {m}x{n}x{k}");
         }

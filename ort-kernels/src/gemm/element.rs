@@ -1,4 +1,4 @@
-//! What products are computed in: f32, f64, i32 and i64. Integers wrap, so that those without a sign
+//! The element types of products: f32, f64, i32 and i64. Integers wrap, so unsigned ones
 //! have the same bits.
 
 use std::fmt::Debug;
@@ -9,46 +9,46 @@ use super::rows::Target;
 use super::{Gemm, Matrix, Panels, Region, Rows, Start, Variant};
 use crate::Isa;
 
-/// What a register tile is computed from.
+/// The operands of a register tile.
 #[derive(Clone, Copy, Debug)]
 pub struct Tile<'a, T = f32> {
     pub(super) a: Left<'a, T>,
     /// `[k][nr]`
     pub(super) b: &'a [T],
-    /// What is fetched meanwhile: a line for each row of B, so many elements apart.
+    /// Prefetched meanwhile: a line for each row of B, `apart` elements apart.
     pub(super) next: &'a [T],
     pub(super) apart: usize,
     pub(super) start: Start<'a, T>,
-    /// The range results are clamped to.
+    /// The bounds that results are clamped to.
     pub(super) clamp: Option<(T, T)>,
 }
 
-/// The rows of A that a tile is computed from.
+/// The rows of A of a tile.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Left<'a, T = f32> {
     /// `[k][rows]`
     Packed(&'a [T]),
-    /// `k` elements to a row, and as many as this from row to row.
+    /// Rows of `k` elements, and the row stride.
     Rows(&'a [T], usize),
 }
 
-/// `y += x·panels`: of an instruction set, x, the panels and y.
+/// `y += x·panels`; the arguments are the instruction set, x, the panels and y.
 pub type RowTimesPanels<T> = fn(Isa, &[T], &[T], &mut [T]);
 
-/// A number that products are computed in, with its kernels.
+/// An element type of products, with its kernels.
 pub trait Element: Pod + PartialOrd + Debug + Send + Sync {
-    /// The function at the end of a product.
+    /// The activation of a product.
     type Activation: Copy + Debug + Send + Sync;
-    /// The neutral factor.
+    /// One.
     const ONE: Self;
-    /// The range that has all but NaN.
+    /// Bounds that exclude nothing but NaN.
     const EVERYTHING: (Self, Self);
 
     /// `self·factor`.
     #[must_use]
     fn times(self, factor: Self) -> Self;
 
-    /// `a·b + c`: of floats rounded once if `FMA`, else twice.
+    /// `a·b + c`: for floats rounded once if `FMA`, else twice.
     #[must_use]
     fn mul_add<const FMA: bool>(a: Self, b: Self, c: Self) -> Self;
 
@@ -56,10 +56,10 @@ pub trait Element: Pod + PartialOrd + Debug + Send + Sync {
     #[must_use]
     fn variant(isa: Isa) -> Variant;
 
-    /// The register tile.
+    /// Computes a register tile.
     fn tile(isa: Isa, tile: &Tile<'_, Self>, c: &mut Target<'_, Self>);
 
-    /// `c[i][j] = c[i][j] + Σ_k alpha·A[i, k]·B[k, j]` for the rows of `c`, of one length; B of column
+    /// `c[i][j] = c[i][j] + Σ_k alpha·A[i, k]·B[k, j]` for the rows of `c`, of equal length; B has column
     /// stride 1. `left` is A and alpha.
     fn add_products(
         isa: Isa,
@@ -68,7 +68,7 @@ pub trait Element: Pod + PartialOrd + Debug + Send + Sync {
         c: &mut [&mut [Self]],
     );
 
-    /// The same for at most four rows, of an A of column stride 1 and a B of row stride 1.
+    /// The same for at most four rows, with column stride 1 of A and row stride 1 of B.
     fn add_dots(
         isa: Isa,
         left: (&Matrix<'_, Self>, Self),
@@ -76,7 +76,7 @@ pub trait Element: Pod + PartialOrd + Debug + Send + Sync {
         c: &mut [&mut [Self]],
     );
 
-    /// How a single row passes packed panels, if not as a tile.
+    /// The kernel for a single row and packed panels, if it is not the tile.
     #[must_use]
     fn row_times_panels(_: Isa) -> Option<RowTimesPanels<Self>> {
         None
@@ -91,11 +91,11 @@ pub trait Element: Pod + PartialOrd + Debug + Send + Sync {
         }
     }
 
-    /// The range that a function clamps to, if it does nothing else.
+    /// The bounds of a function that only clamps.
     #[must_use]
     fn as_clamp(activation: Self::Activation) -> Option<(Self, Self)>;
 
-    /// Applies a function to finished results.
+    /// Applies an activation to finished results.
     fn activate(activation: Self::Activation, isa: Isa, row: &mut [Self]);
 
     /// Whether matrix tiles compute a product.
@@ -104,13 +104,13 @@ pub trait Element: Pod + PartialOrd + Debug + Send + Sync {
         false
     }
 
-    /// The elements of scratch that takes for a region of so many rows.
+    /// Elements of scratch on matrix tiles for a region of `rows` rows.
     #[must_use]
     fn tiled_scratch_len<B: Panels<Self>>(_: &Gemm<'_, B, Self>, _: usize) -> usize {
         0
     }
 
-    /// Computes a region on matrix tiles, if they compute the product.
+    /// Computes a region on matrix tiles, if they are used for the product.
     fn run_on_tiles<B: Panels<Self>>(
         gemm: &Gemm<'_, B, Self>,
         region: &Region,
@@ -121,8 +121,8 @@ pub trait Element: Pod + PartialOrd + Debug + Send + Sync {
     }
 }
 
-/// Implements [`Element`] for a number that has a ladder of tiles beside this, two functions in `vector`, and no
-/// function at the end of its products.
+/// Implements [`Element`] for a type that has a ladder of tiles in the same module, two functions in `vector`, and no
+/// activation.
 macro_rules! plain_element {
     ($T:ident: $one:literal, $everything:expr,
      times: |$x:ident, $factor:ident| $times:expr,
@@ -183,7 +183,7 @@ macro_rules! plain_element {
 }
 pub(super) use plain_element;
 
-/// Elements of a cache line.
+/// Elements per cache line.
 pub(super) const fn line_len<T>() -> usize {
     64 / size_of::<T>()
 }

@@ -1,4 +1,4 @@
-//! 4 rows by 8 columns of any element, left to the vectoriser: of f32, eight accumulators of four lanes.
+//! 4 rows by 8 columns of any element, autovectorised: for f32, eight accumulators of four lanes.
 
 use super::element::Left;
 use super::{Element, Start, Target, Tile, Variant};

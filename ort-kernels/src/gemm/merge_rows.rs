@@ -1,10 +1,10 @@
-//! Rows of C from the sums of a product on tiles.
+//! Rows of C from the sums of a product on matrix tiles.
 
 use super::Start;
 use crate::Isa;
 use crate::tiles::{SIDE, Sums};
 
-/// How sums meet C: where they start and the range the results are clamped to.
+/// How sums are combined with C: the initial value, and the bounds of results.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Merge<'a> {
     pub(super) start: Start<'a>,
@@ -73,7 +73,7 @@ mod tests {
     use crate::Isa;
 
     #[test]
-    fn variants_agree_bit_for_bit() {
+    fn variants_agree_bit_by_bit() {
         let mut sums = [[0.0; 16]; 64];
         sums.as_flattened_mut()
             .iter_mut()

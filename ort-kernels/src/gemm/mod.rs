@@ -1,29 +1,29 @@
-//! `C[m,n] = act(Start[m,n] + Σ_k α·A[m,k]·B[k,n])` in f32, f64, i32 and i64: an [`Element`], of which
-//! f32 is the default and integers wrap.
+//! `C[m,n] = act(Start[m,n] + Σ_k α·A[m,k]·B[k,n])` in f32, f64, i32 and i64, see [`Element`];
+//! f32 is the default, and integers wrap.
 //!
-//! **Operands.** A: [`Lhs`], strided or packed. B: anything that implements [`Panels`]: a strided
-//! [`Matrix`], a [`PackedB`], or columns made on the fly. C: [`Rows`] to write. No operand aliases
-//! C. No alignment is needed; scratch and packed operands on a 64-byte boundary are a little
+//! **Operands.** A: [`Lhs`], strided or packed. B: any implementation of [`Panels`]: a strided
+//! [`Matrix`], a [`PackedB`], or columns generated on the fly. C: [`Rows`] to write. No operand aliases
+//! C. No alignment is required; 64-byte alignment of scratch and packed operands is slightly
 //! faster.
 //!
 //! **Order.** Every element is one chain of multiply-adds from its start in ascending `k`. So the
-//! bits depend on nothing but the operands: not on blocking, tile size or prepacking, not on how
+//! bits depend only on the operands: not on blocking, tile size or prepacking, nor on how
 //! callers split rows and columns among threads, and [`Avx512`](crate::Avx512) and
-//! [`Avx2`](crate::Avx2) agree. `Generic` rounds the product too where the target has no fused
+//! [`Avx2`](crate::Avx2) agree. `Generic` rounds the product too if the target has no fused
 //! multiply-add. α is multiplied into A first. Error: at most `γ(k+1)·Σ|α·a·b|`, γ(j) =
 //! j·u/(1 − j·u).
-//! Of a B whose columns are contiguous, a few rows of A are multiplied as dot products of 16 chains
+//! If the columns of B are contiguous, a few rows of A are multiplied as dot products of 16 chains
 //! each, which are joined before the start is added: with an error of at most `γ(k/16+32)·Σ|α·a·b|`.
 //! [`Amx`](crate::Amx) computes large products on [`tiles`](crate::tiles), in another order and with
-//! an error of its own.
+//! a different error bound.
 //!
 //! **Edges.** `k = 0` gives `act(Start)`. NaN and infinities follow IEEE 754; nothing is skipped.
 //!
 //! **Loops.** Blocks of rows and of `k` for which A fits the second-level cache ▸ panels of B, `nr`
 //! columns wide ▸ slices of `k` ▸ panels of A, at most `mr` rows ▸ the register tile. While a packed
-//! panel of B is used the next is fetched. What passes by seldom is not packed: A if B is narrow or
-//! stands in scratch anyway, B if A has a few rows and rows or columns of B are contiguous. A single
-//! row passes packed panels as in [`gemv_f32`](crate::gemv_f32).
+//! panel of B is used, the next is prefetched. Operands that are read only a few times are not packed: A if B is narrow or
+//! written to scratch, B if A has a few rows and rows or columns of B are contiguous. A single
+//! row times packed panels is computed as in [`gemv_f32`](crate::gemv_f32).
 //!
 //! ```
 //! use ort_kernels::gemm::{Gemm, Lhs, Matrix, Start, Strided};
@@ -80,32 +80,32 @@ use rows::Place;
 use rows::Target;
 pub use rows::{Rows, Strided};
 
-/// What an element of C starts from, before the products are added.
+/// The initial value of an element of C.
 #[derive(Clone, Copy, Debug)]
 pub enum Start<'a, T = f32> {
     /// Zero.
     Zero,
-    /// What C holds.
+    /// The contents of C.
     C,
-    /// `bias[j]`, one element a column of the whole C.
+    /// `bias[j]`, one element per column of the whole C.
     ByColumn(&'a [T]),
-    /// `bias[i]`, one element a row of the whole C.
+    /// `bias[i]`, one element per row of the whole C.
     ByRow(&'a [T]),
 }
 
-/// f32 to a cache line.
+/// f32 per cache line.
 const LINE: usize = 16;
-/// Steps in `k` that tiles write out.
+/// The unrolling of tiles in `k`.
 const FOUR: usize = 4;
 
-/// A register tile: its name, its rows and its columns.
+/// A register tile: its name, rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// `<isa>_<rows>x<columns>`, the name of its file.
     pub name: &'static str,
-    /// The most rows a tile has.
+    /// The maximum number of rows per tile.
     pub mr: usize,
-    /// The columns of a panel of B.
+    /// Columns per panel of B.
     pub nr: usize,
 }
 

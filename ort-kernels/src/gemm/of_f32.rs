@@ -1,4 +1,4 @@
-//! Products in f32: all there is.
+//! Products in f32, the type with the most kernels.
 
 use super::element::RowTimesPanels;
 use super::rows::Target;

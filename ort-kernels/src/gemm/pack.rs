@@ -1,4 +1,4 @@
-//! Operands as panels: `[k][rows]` of A and `[k][nr]` of B, each read once from front to back.
+//! Packing of operands into panels: `[k][rows]` of A and `[k][nr]` of B, each read sequentially.
 
 use super::Element;
 use crate::Isa;
@@ -41,13 +41,13 @@ impl<'a, T> Matrix<'a, T> {
         }
     }
 
-    /// Row `i` and all below, column `j` and all to its right.
+    /// The submatrix starting at row `i` and column `j`.
     #[must_use]
     pub fn part(&self, i: usize, j: usize) -> Self {
         Self { data: self.from(i, j), rows: self.rows - i, columns: self.columns - j, ..*self }
     }
 
-    /// The elements from `(i, j)` on.
+    /// The elements starting at `(i, j)`.
     pub(super) fn from(&self, i: usize, j: usize) -> &'a [T] {
         &self.data[(i * self.row_stride + j * self.column_stride).min(self.data.len())..]
     }
@@ -56,7 +56,7 @@ impl<'a, T> Matrix<'a, T> {
 /// The left operand.
 #[derive(Clone, Copy, Debug)]
 pub enum Lhs<'a, T = f32> {
-    /// Any strides; packed into scratch, times `alpha`.
+    /// Any strides; packed into scratch and multiplied by `alpha`.
     Strided {
         /// A: [m, k].
         a: Matrix<'a, T>,
@@ -67,20 +67,20 @@ pub enum Lhs<'a, T = f32> {
     Packed(&'a [T]),
 }
 
-/// Adjacent panels of B over a range of `k`.
+/// Adjacent panels of B for a range of `k`.
 #[derive(Clone, Debug)]
 pub struct Slice {
-    /// Whose panels.
+    /// The instruction set that determines panels.
     pub isa: Isa,
     /// The rows of B.
     pub k: Range<usize>,
     /// The first column of the first panel.
     pub column: usize,
-    /// The columns of a panel.
+    /// Columns per panel.
     pub nr: usize,
 }
 
-/// Calls `$write::<NR>` for the columns of a panel: with a constant width, copying a row is a few
+/// Calls `$write::<NR>` for the columns of a panel: with a constant width, copying a row compiles to a few
 /// registers and no call.
 macro_rules! by_width {
     ($slice:ident => $write:ident $(of $element:ident)? ($($arg:expr),+)) => {
@@ -97,41 +97,41 @@ macro_rules! by_width {
 }
 pub(crate) use by_width;
 
-/// A right operand that comes in panels of `nr` columns.
+/// A right operand that is read in panels of `nr` columns.
 pub trait Panels<T = f32> {
-    /// Whether B is made of panels already.
+    /// Whether B is stored in panels.
     fn is_stored(&self) -> bool {
         false
     }
 
-    /// The first panel of `slice` where it stands, if B is made of panels already.
+    /// The stored first panel of `slice`, if B is stored in panels.
     fn stored(&self, slice: &Slice) -> Option<&[T]> {
         let _ = slice;
         None
     }
 
-    /// The panels of `columns` where they stand, one after the other and with all rows, if B is made
-    /// of such.
+    /// The stored panels of `columns`, contiguous and with all rows, if B is
+    /// stored in panels.
     fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[T]> {
         let _ = (columns, nr);
         None
     }
 
-    /// The operand as it stands, if its rows are contiguous.
+    /// The unpacked operand, if its rows are contiguous.
     fn as_rows(&self) -> Option<Matrix<'_, T>> {
         None
     }
 
-    /// The operand as it stands, if its columns are contiguous and its rows are not.
+    /// The unpacked operand, if its columns are contiguous and its rows are not.
     fn as_columns(&self) -> Option<Matrix<'_, T>> {
         None
     }
 
-    /// Writes as many panels as `panels` holds, each `[k][nr]`, zero where B has no column.
+    /// Writes as many panels as `panels` holds, each `[k][nr]`, zero beyond the columns of B.
     fn write(&self, slice: &Slice, panels: &mut [T]);
 }
 
-/// What [`pack_b`] wrote: panel after panel, each `[k][nr]`, the last padded with zeros.
+/// The output of [`pack_b`]: consecutive panels, each `[k][nr]`, the last padded with zeros.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedB<'a, T = f32> {
     /// The panels.
@@ -195,8 +195,8 @@ pub(crate) fn each_panel<T>(
     }
 }
 
-/// Where rows are contiguous, all full panels at once: memory likes one long run a row more than a
-/// short one, and the rows once more for the next panel.
+/// If rows are contiguous, writes all full panels at once: reading one long run per row is faster than a
+/// short one per row and panel.
 fn write_panels<T: Element, const NR: usize>(b: &Matrix<'_, T>, slice: &Slice, panels: &mut [T]) {
     let panel_len = slice.k.len() * NR;
     let full = match b.column_stride {
@@ -214,7 +214,7 @@ fn write_panels<T: Element, const NR: usize>(b: &Matrix<'_, T>, slice: &Slice, p
     each_panel(&slice, rest, |slice, panel| write_panel::<T, NR>(b, slice, panel));
 }
 
-/// One panel, of any strides and any number of columns.
+/// Writes one panel, for any strides and any number of columns.
 fn write_panel<T: Element, const NR: usize>(b: &Matrix<'_, T>, slice: &Slice, panel: &mut [T]) {
     let width = (b.columns - slice.column).min(NR);
     let rows = panel.as_chunks_mut::<NR>().0;
@@ -231,13 +231,13 @@ fn write_panel<T: Element, const NR: usize>(b: &Matrix<'_, T>, slice: &Slice, pa
     }
 }
 
-/// The elements [`pack_b`] writes for a B of `[k, n]`.
+/// The number of elements that [`pack_b`] writes for a B of `[k, n]`.
 #[must_use]
 pub fn packed_b_len(isa: Isa, k: usize, n: usize) -> usize {
     packed_b_len_of::<f32>(isa, k, n)
 }
 
-/// [`packed_b_len`] of another element.
+/// [`packed_b_len`] for another element type.
 #[must_use]
 pub fn packed_b_len_of<T: Element>(isa: Isa, k: usize, n: usize) -> usize {
     n.next_multiple_of(T::variant(isa).nr) * k
@@ -246,7 +246,7 @@ pub fn packed_b_len_of<T: Element>(isa: Isa, k: usize, n: usize) -> usize {
 /// Packs B: [k, n] for reuse by any number of products; a pure function of B and the variant of
 /// `isa`.
 ///
-/// Columns from a multiple of `nr` on are packed the same whether alone or with the rest, so
+/// Columns starting at a multiple of `nr` are packed the same whether alone or with the rest, so
 /// callers may split B into such ranges.
 ///
 /// # Panics
@@ -256,16 +256,16 @@ pub fn pack_b<T: Element>(isa: Isa, b: &Matrix<'_, T>, packed: &mut [T]) {
     b.write(&Slice { isa, k: 0..b.rows, column: 0, nr: T::variant(isa).nr }, packed);
 }
 
-/// The rows of each panel of an A with `rows` rows: as few panels as `mr` allows, as equal as can
-/// be.
+/// The rows of each panel of an A with `rows` rows: as few panels as `mr` allows, of nearly equal
+/// size.
 ///
-/// A range of rows handed to one thread begins and ends where a panel does, if A is packed.
+/// If A is packed, a range of rows passed to one thread starts and ends at panels.
 pub fn row_panels(isa: Isa, rows: usize) -> impl ExactSizeIterator<Item = Range<usize>> {
     let panels = RowPanels::new::<f32>(isa, &(0..rows));
     (0..panels.count).map(move |i| panels.get(i))
 }
 
-/// A range of rows cut into panels.
+/// A range of rows split into panels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowPanels {
     first: usize,
@@ -293,12 +293,12 @@ impl RowPanels {
         let index = |row: usize| ((row - self.first) * self.count).div_ceil(self.total);
         let panels = index(rows.start)..index(rows.end);
         let covered = self.get(panels.start).start..self.get(panels.end - 1).end;
-        assert_eq!(covered, *rows, "rows of a packed A are cut between panels");
+        assert_eq!(covered, *rows, "rows of a packed A start and end at panels");
         panels
     }
 }
 
-/// Packs `alpha·A`, A: [m, k], into `m·k` elements, panel after panel of [`row_panels`], each
+/// Packs `alpha·A`, A: [m, k], into `m·k` elements: consecutive panels of [`row_panels`], each
 /// `[k][rows of the panel]`.
 ///
 /// # Panics

@@ -1,18 +1,18 @@
-//! The rows of C a call may write, as slices.
+//! The rows of C that a call may write, as slices.
 
 use std::fmt::Debug;
 
 /// Rows to write, in order and disjoint.
 ///
-/// A thread that computes a range of rows takes a [`Strided`] chunk of C. A thread that computes a
-/// range of columns takes a list of row pieces, cut with `split_at_mut`.
+/// A thread that computes a range of rows passes a [`Strided`] chunk of C. A thread that computes a
+/// range of columns passes a list of row pieces, split with `split_at_mut`.
 pub trait Rows<T = f32> {
-    /// The rows from `first` on; at least `count` of them are asked for.
+    /// The rows starting at `first`; the caller uses at least `count` of them.
     fn rows(&mut self, first: usize, count: usize) -> impl Iterator<Item = &mut [T]>
     where
         T: 'static;
 
-    /// All rows as one slice, if they are equally far apart, and how far.
+    /// All rows as one slice and their stride, if they are equally spaced.
     fn strided(&mut self) -> Option<(&mut [T], usize)> {
         None
     }
@@ -23,13 +23,13 @@ pub trait Rows<T = f32> {
 pub struct Strided<'a, T = f32> {
     /// The elements.
     pub data: &'a mut [T],
-    /// From one row to the next.
+    /// The row stride.
     pub stride: usize,
 }
 
 impl<T: 'static> Rows<T> for Strided<'_, T> {
     fn rows(&mut self, first: usize, count: usize) -> impl Iterator<Item = &mut [T]> {
-        // Clipped: a C of no columns has no elements to skip.
+        // Clamped: a C without columns has no elements to skip.
         let from = (first * self.stride).min(self.data.len());
         self.data[from..].chunks_mut(self.stride.max(1)).take(count)
     }
@@ -49,18 +49,18 @@ impl<T: 'static> Rows<T> for [&mut [T]] {
 #[derive(Debug)]
 pub struct Target<'a, T = f32> {
     pub(super) place: Place<'a, T>,
-    /// How many rows.
+    /// Number of rows.
     pub(super) count: usize,
-    /// Elements of each.
+    /// Elements per row.
     pub(super) width: usize,
 }
 
-/// Where rows begin.
+/// The locations of rows.
 #[derive(Debug)]
 pub(super) enum Place<'a, T = f32> {
-    /// As many elements as this apart: nothing is done for each before the tile is.
+    /// With this row stride: needs no setup per row.
     Strided(&'a mut [T], usize),
-    /// Anywhere.
+    /// At any locations.
     Apart(&'a mut [&'a mut [T]]),
 }
 

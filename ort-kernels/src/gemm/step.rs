@@ -1,27 +1,27 @@
-//! In which order panels of B pass a block of A.
+//! The order in which panels of B are multiplied with a block of A.
 
 use super::block::cuts;
 use super::{Element, Panels, Slice};
 use crate::Isa;
 use std::ops::Range;
 
-/// Rows of a slice of B: with 32 columns 48 KiB, which the tiles read from the second-level cache
+/// Rows per slice of B: 48 KiB with 32 columns, which the tiles read from the second-level cache
 /// as fast as from the first.
 pub(super) const K_SLICE: usize = 384;
 /// Panels of B that are written to scratch together.
 pub(super) const PANELS: usize = 4;
 
-/// The panels of B that pass a block of A.
+/// The panels of B to multiply with a block of A.
 #[derive(Clone, Debug)]
 pub(super) struct Steps {
     pub(super) isa: Isa,
     pub(super) k: Range<usize>,
-    /// The most rows of B that pass before the first panel comes again.
+    /// The maximum rows of B before the next pass over the panels.
     pub(super) k_block: usize,
     pub(super) columns: Range<usize>,
 }
 
-/// Adjacent panels over the same rows.
+/// Adjacent panels with the same rows.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     /// The first of them.
@@ -31,7 +31,7 @@ pub(super) struct Step {
 }
 
 impl Steps {
-    /// Each step. Those of a block of rows follow each other column by column, so that the sums of
+    /// All steps. Within a block of rows they are ordered column by column, so that the sums of
     /// a column stay in the first-level cache.
     pub(super) fn each<T: Element, B: Panels<T>>(&self, b: &B) -> impl Iterator<Item = Step> {
         let nr = T::variant(self.isa).nr;

@@ -8,7 +8,7 @@ use crate::isa::GENERIC_FMA;
 use crate::{Activation, Isa};
 use proptest::prelude::*;
 
-/// The instruction sets with which every element is one chain.
+/// The instruction sets for which every element is one chain.
 fn without_tiles() -> impl Iterator<Item = Isa> {
     Isa::all().filter(|isa| isa.amx().is_none())
 }
@@ -48,7 +48,7 @@ pub(super) fn chain(
     c
 }
 
-/// Called by the ladder for each variant: every edge size against the chain, bit for bit.
+/// Called by the ladder for each variant: compares every edge size with the chain, bit by bit.
 pub(super) fn agrees_with_generic(isa: Isa) {
     let super::Variant { mr, nr, .. } = super::best(isa);
     for m in 1..=2 * mr + 1 {
@@ -85,7 +85,7 @@ fn check(isa: Isa, [m, n, k]: [usize; 3]) {
     assert_eq!(c, expected, "{isa:?} {m}x{n}x{k} {start:?}");
 }
 
-/// Runs in the regions that cut rows at `rows` and columns at `columns`.
+/// Runs the four regions that split rows at `rows` and columns at `columns`.
 pub(super) fn run_in_four<B: Panels>(
     gemm: &Gemm<'_, B>,
     rows: usize,
@@ -104,7 +104,7 @@ pub(super) fn run_in_four<B: Panels>(
     }
 }
 
-/// A matrix over `data`, transposed in memory if asked.
+/// A matrix over `data`, optionally transposed in memory.
 fn matrix<T>(data: &[T], rows: usize, columns: usize, is_transposed: bool) -> Matrix<'_, T> {
     if is_transposed {
         Matrix::row_major(data, columns, rows).transposed()
@@ -113,16 +113,16 @@ fn matrix<T>(data: &[T], rows: usize, columns: usize, is_transposed: bool) -> Ma
     }
 }
 
-/// Small whole numbers, some of them times `large`.
-fn wholes<T: Element + From<i8>>(count: usize, seed: usize, large: T) -> Vec<T> {
+/// Small integers, some of them times `large`.
+fn integers<T: Element + From<i8>>(count: usize, seed: usize, large: T) -> Vec<T> {
     let small = |i: usize| {
         T::from(i8::try_from((i * 7919 + seed * 104_729) % 101).unwrap_or_default() - 50)
     };
     (0..count).map(|i| if i % 17 == 3 { small(i).times(large) } else { small(i) }).collect()
 }
 
-/// Called by the ladder for each variant of an element: as of f32, with operands as they stand, transposed
-/// and packed. Factors of integers are large enough for their products to wrap.
+/// Called by the ladder for each variant of an element: as for f32, with unpacked, transposed
+/// and packed operands. Integer factors are large enough for their products to wrap.
 pub(super) fn agrees_with_chain<T: Element<Activation = ()> + From<i8>>(isa: Isa, large: T) {
     let Variant { mr, nr, .. } = T::variant(isa);
     for m in (1..=2 * mr + 1).chain([90]) {
@@ -141,10 +141,10 @@ fn check_element<T: Element<Activation = ()> + From<i8>>(
     [m, n, k]: [usize; 3],
     large: T,
 ) {
-    let (a_data, b_data) = (wholes::<T>(m * k, 1, large), wholes::<T>(k * n, 2, large));
+    let (a_data, b_data) = (integers::<T>(m * k, 1, large), integers::<T>(k * n, 2, large));
     let (a_transposed, b_transposed) = (n % 2 == 0, m % 2 == 0);
     let (a, b) = (matrix(&a_data, m, k, a_transposed), matrix(&b_data, k, n, b_transposed));
-    let bias = wholes::<T>(m.max(n), 3, T::ONE);
+    let bias = integers::<T>(m.max(n), 3, T::ONE);
     let start = [Start::Zero, Start::ByColumn(&bias), Start::ByRow(&bias)][(m + n) % 3];
     let at = |x: &Matrix<'_, T>, i, j| x.data[i * x.row_stride + j * x.column_stride];
     let alpha = T::from(3);
@@ -167,7 +167,7 @@ fn check_element<T: Element<Activation = ()> + From<i8>>(
     let mut c = vec![T::ONE; m * n];
     let mut scratch = vec![T::ONE; plain.scratch_len(m).max(stored.scratch_len(m))];
     plain.run(&plain.whole(), &mut Strided { data: &mut c, stride: n }, &mut scratch);
-    // Whole numbers below 2⁵³ are exact in any order, also in f64.
+    // Integers below 2⁵³ are exact in any order, also in f64.
     assert_eq!(c, expected, "{isa:?} {m}x{n}x{k} {start:?}");
     c.fill(T::ONE);
     stored.run(&stored.whole(), &mut Strided { data: &mut c, stride: n }, &mut scratch);
@@ -178,7 +178,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
     fn strides_packing_and_regions_do_not_change_a_bit(
-        // Fewer rows are dot products if B is transposed.
+        // With fewer rows, a transposed B is multiplied by dot products.
         (m, n, k) in (5usize..70, 1usize..150, 0usize..600),
         (a_transposed, b_transposed) in any::<(bool, bool)>(),
         (row_cut, column_cut) in (0usize..16, 0usize..16),
@@ -214,9 +214,9 @@ proptest! {
 }
 
 #[test]
-fn packed_operands_give_the_bits_of_strided_ones() {
+fn packed_operands_have_the_bits_of_strided_ones() {
     for isa in without_tiles() {
-        // More rows than a block of A has, and more of B than pass it at once.
+        // More rows than a block of A has, and more of B than one pass.
         let [m, n, k] = [350, 40, 1100];
         let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
         let (a, b) = (Matrix::row_major(&a, m, k), Matrix::row_major(&b, k, n));
@@ -242,9 +242,9 @@ fn packed_operands_give_the_bits_of_strided_ones() {
     }
 }
 
-/// Callers that compute a result block by block have scratch for the largest.
+/// Callers that compute a result block by block allocate scratch for the largest.
 #[test]
-fn what_is_enough_for_a_product_is_enough_for_fewer_rows() {
+fn scratch_for_a_product_suffices_for_fewer_rows() {
     for isa in Isa::all() {
         for [n, k] in [[128, 2048], [128, 1024], [64, 300], [700, 64]] {
             let a = Lhs::Strided { a: Matrix::row_major(&[], 0, 0), alpha: 1.0 };

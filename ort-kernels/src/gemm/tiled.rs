@@ -1,12 +1,12 @@
 //! Products on matrix tiles, see [`tiles`](crate::tiles).
 //!
-//! **Order.** An element is the sum of slices of `k`, each added to the one before; nothing but
-//! `m`, `n` and `k` decides how they are cut and whether there are tiles, so that the bits still
-//! depend on nothing but the operands. An element that is not finite is the chain of multiply-adds
-//! it is without tiles.
+//! **Order.** An element is the sum of slices of `k`, each added to the one before; how they are
+//! split, and whether tiles are used, depends only on `m`, `n` and `k`, so the bits still
+//! depend only on the operands. A non-finite element is recomputed as the chain of multiply-adds
+//! used without tiles.
 //!
 //! **Loops.** Slices of `k` ▸ blocks of rows of A that stay in the second-level cache as three parts
-//! ▸ panels of B, which are split, too ▸ products of 32 rows.
+//! ▸ panels of B, which are also split ▸ products of 32 rows.
 
 use super::block::from_line;
 use super::merge_rows::{Merge, merge_rows};
@@ -15,18 +15,18 @@ use crate::Isa;
 use crate::tiles::{self, B_STEP, Lhs as Lines, Line, Rhs, SIDE, Sums};
 use std::ops::Range;
 
-/// Terms of a step.
+/// Terms per step.
 const STEP: usize = 32;
-/// Steps of a slice of `k`, at most.
+/// The maximum steps per slice of `k`.
 const STEPS: usize = 16;
-/// Rows of a block: with all steps of a slice 960 KiB of lines.
+/// Rows per block: with all steps of a slice 960 KiB of lines.
 const BLOCK: usize = 320;
 /// Products whose sums stay in the first-level cache until they are stored: 16 KiB.
 const PRODUCTS: usize = 4;
-/// Elements of a line.
+/// Elements per line.
 const LANES: usize = 16;
 
-/// Scratch, cut into what a product reads and writes.
+/// Scratch, split into the operands of a product.
 struct Workspace<'a> {
     a: &'a mut [Line],
     b: &'a mut [Line],
@@ -35,7 +35,7 @@ struct Workspace<'a> {
     panel: &'a mut [f32],
 }
 
-/// Rows of A and a slice of `k`, split.
+/// Split rows of A for a slice of `k`.
 struct Block {
     rows: Range<usize>,
     k: Range<usize>,
@@ -44,13 +44,13 @@ struct Block {
 }
 
 impl<B: Panels> Gemm<'_, B> {
-    /// Whether tiles compute this product: where they are and rows of A contiguous, if they pay.
+    /// Whether tiles are used for this product: if they exist, rows of A are contiguous, and they are faster.
     pub(super) fn is_tiled(&self) -> bool {
         let is_by_rows = matches!(&self.a, Lhs::Strided { a, .. } if a.column_stride == 1);
         is_by_rows && self.isa.amx().is_some() && pays([self.m, self.n, self.k])
     }
 
-    /// The elements of scratch for a region of `rows` rows.
+    /// Elements of scratch for a region of `rows` rows.
     pub(super) fn tiled_scratch_len(&self, rows: usize) -> usize {
         let n_steps = self.k.div_ceil(STEP).min(STEPS);
         let lines = 3 * part_len(n_steps, rows.min(BLOCK)) + n_steps * B_STEP;
@@ -84,7 +84,7 @@ impl<B: Panels> Gemm<'_, B> {
         }
     }
 
-    /// All panels of B in the region against a block.
+    /// Multiplies a block by all panels of B in the region.
     fn tiled_panels(
         &self,
         block: &Block,
@@ -113,7 +113,7 @@ impl<B: Panels> Gemm<'_, B> {
         }
     }
 
-    /// One panel of B against a block.
+    /// Multiplies a block by one panel of B.
     fn products(
         &self,
         work: &Work<'_>,
@@ -145,7 +145,7 @@ impl<B: Panels> Gemm<'_, B> {
         }
     }
 
-    /// The rows of C from `row` on from their sums.
+    /// Finishes the rows of C starting at `row` from their sums.
     fn finish(&self, work: &Work<'_>, row: usize, sums: &Sums, c: &mut [&mut [f32]]) {
         let Work { block, columns, .. } = work;
         let start = match self.start {
@@ -162,7 +162,7 @@ impl<B: Panels> Gemm<'_, B> {
         }
     }
 
-    /// Replaces the sums of 16 columns of a row, where not all are finite, by chains of
+    /// Recomputes the sums of 16 columns of a row that are not all finite, as chains of
     /// multiply-adds.
     fn make_finite(&self, work: &Work<'_>, rows: Range<usize>, sums: &mut Sums) {
         for tile in 0..2 {
@@ -192,10 +192,10 @@ impl<B: Panels> Gemm<'_, B> {
     }
 }
 
-/// Whether tiles are the faster way, by an estimate of the cycles that either takes. Figures are of a
+/// Whether tiles are faster, by an estimate of the cycles of both algorithms. The constants are for
 /// Sapphire Rapids: a step of a product takes 650 and its sums 450, a step of a panel of B 570, one of
-/// a row of A 30; without tiles, 26 multiply-adds are done in a cycle, and a register tile takes 80
-/// more. Both estimates are within a tenth for most of 30 sizes, whence the twentieth in between.
+/// a row of A 30; without tiles, 26 multiply-adds finish per cycle, and a register tile takes 80
+/// more. Both estimates are within a tenth for most of 30 sizes, hence the margin of one twentieth.
 fn pays([m, n, k]: [usize; 3]) -> bool {
     let (n_steps, n_panels) = (k.div_ceil(STEP), n.div_ceil(SIDE));
     let products = m.div_ceil(SIDE) * n_panels * (n_steps * 650 + 450);
@@ -204,19 +204,19 @@ fn pays([m, n, k]: [usize; 3]) -> bool {
     products + operands < without / 20 * 19
 }
 
-/// A panel of B against a block.
+/// The operands of a panel of B times a block.
 struct Work<'a> {
     block: &'a Block,
     region: &'a Region,
     /// The panel: `[k][32]`.
     values: &'a [f32],
-    /// The panel after it, if it stands anywhere.
+    /// The panel after it, if it is stored.
     later: &'a [f32],
     columns: Range<usize>,
 }
 
 impl Block {
-    /// Splits the rows of A, times `alpha`: for each step one line a row.
+    /// Splits the rows of A, times `alpha`: one line per row for each step.
     fn split_a(&self, isa: Isa, a: &Matrix<'_>, alpha: f32, lines: &mut [Line]) {
         let pitch = self.rows.len().next_multiple_of(SIDE);
         let part = part_len(self.k.len().div_ceil(STEP), self.rows.len());

@@ -1,10 +1,10 @@
-//! Products on tiles against the chain of multiply-adds.
+//! Compares products on tiles with the chain of multiply-adds.
 
 use super::tests::{chain, numbers, run_in_four};
 use super::{Gemm, Lhs, Matrix, PackedB, Panels, Start, pack_b, packed_b_len};
 use crate::{Activation, Isa};
 
-/// Sizes that reach every path: one tile and parts of it, several products, blocks of rows, slices
+/// Sizes that cover every path: one tile and parts of it, several products, blocks of rows, slices
 /// of `k`, no whole step.
 const SIZES: [[usize; 3]; 10] = [
     [96, 128, 96],
@@ -19,7 +19,7 @@ const SIZES: [[usize; 3]; 10] = [
     [96, 125, 1100],
 ];
 
-/// The instruction set with tiles, if this machine has them; says so if not.
+/// The instruction set with tiles, if this machine has it; otherwise prints that the test is skipped.
 fn isa() -> Option<Isa> {
     let isa = Isa::by_name("amx");
     if isa.is_none() {
@@ -28,7 +28,7 @@ fn isa() -> Option<Isa> {
     isa
 }
 
-/// Whole, and cut as threads do.
+/// The result of the whole product and of regions, which must agree.
 fn found<B: Panels>(gemm: &Gemm<'_, B>, old: &[f32]) -> Vec<f32> {
     assert!(gemm.is_tiled(), "{} x {} x {}", gemm.m, gemm.n, gemm.k);
     let [mut whole, mut cut] = [old.to_vec(), old.to_vec()];
@@ -36,7 +36,7 @@ fn found<B: Panels>(gemm: &Gemm<'_, B>, old: &[f32]) -> Vec<f32> {
     run_in_four(gemm, gemm.m / 3, gemm.n / 64 * 32, &mut cut);
     let bits = |c: &[f32]| c.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(&whole), bits(&cut), "{} x {} x {}", gemm.m, gemm.n, gemm.k);
-    // So few rows that without tiles they would be computed in a way of their own.
+    // So few rows that without tiles they would use a different algorithm.
     let mut few = old.to_vec();
     run_in_four(gemm, 2, 0, &mut few);
     assert_eq!(bits(&whole), bits(&few), "{} x {} x {}", gemm.m, gemm.n, gemm.k);
@@ -85,7 +85,7 @@ fn errors_are_within_the_bound_and_regions_do_not_change_a_bit() {
 }
 
 #[test]
-fn what_is_not_finite_is_as_without_tiles() {
+fn non_finite_results_equal_those_without_tiles() {
     let Some(isa) = isa() else { return };
     let [m, n, k] = [95, 125, 600];
     for odd in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, -f32::MAX] {

@@ -1,4 +1,4 @@
-//! The register tile, written once for every width of registers.
+//! The register tile, written once for every register width.
 
 /// `sums[r] += a·b`, where `a` is `$a` for the row `$r` and `b` a row of a panel.
 macro_rules! step {
@@ -17,7 +17,7 @@ macro_rules! step {
     };
 }
 
-/// Does something with the registers `$c` of each row `$r` of a target.
+/// Applies an operation to the registers `$c` of each row `$r` of a target.
 macro_rules! each_row {
     ($target:ident, ($r:ident, $c:ident) => $body:block) => {
         match &mut $target.place {
@@ -40,8 +40,8 @@ macro_rules! each_row {
     };
 }
 
-/// What the sums of a tile start from. As what follows it is no function: sums whose address is
-/// taken would live in memory.
+/// The initial sums of a tile. Like the macros below not a function: taking the address of sums
+/// would keep them in memory.
 macro_rules! start {
     ($tile:ident, $c:ident) => {{
         let mut sums = [[zero(); W]; R];
@@ -73,8 +73,8 @@ macro_rules! start {
     }};
 }
 
-/// The steps of a tile whose rows of A are packed; what is needed next is fetched meanwhile, a line a
-/// step: a loop over as many as there are would cost an eighth of the tile's speed.
+/// The steps of a tile with packed rows of A; prefetches one line per
+/// step: a variable number would cost an eighth of the tile's speed.
 macro_rules! packed {
     ($tile:ident, $sums:ident, $a:ident, ($fours:ident, $rest:ident)) => {
         let (a, mut next) = ($a.as_chunks::<R>().0, $tile.next.as_ptr());
@@ -92,9 +92,9 @@ macro_rules! packed {
     };
 }
 
-/// The steps of a tile whose rows of A are read as they stand. Nothing is fetched: between the loads
-/// of so many rows, a prefetch makes the compiler load them all first and run out of registers.
-macro_rules! standing {
+/// The steps of a tile with unpacked rows of A. Nothing is prefetched: between the loads
+/// of so many rows, a prefetch makes the compiler hoist all loads and run out of registers.
+macro_rules! unpacked {
     ($element:ty, $sums:ident, ($a:ident, $stride:ident, $k:expr), ($fours:ident, $rest:ident)) => {
         let mut rows = [&[][..]; R];
         for r in 0..R {
@@ -129,7 +129,7 @@ macro_rules! finish {
             let (low, high) = (splat(low), splat(high));
             for r in 0..R {
                 for w in 0..W {
-                    // Both return their second operand when either is NaN, so NaN passes.
+                    // Both return their second operand when either is NaN, so NaN passes through.
                     $sums[r][w] = min(high, max(low, $sums[r][w]));
                 }
             }
@@ -138,12 +138,12 @@ macro_rules! finish {
     };
 }
 
-/// The tiles of a variant, of as many rows as listed and one or two registers a row.
+/// The tiles of a variant, of as many rows as listed and one or two registers per row.
 ///
-/// Where it stands, `LANES` is the elements of a register and `NR` those of two; `load` and `store`
-/// take a register from and to a slice, and `zero`, `splat`, `fmadd`, `min` and `max` are its
-/// instructions, of which the last two return their second operand when either is NaN; `unclamped`
-/// elements need none of these two, and clamp nothing.
+/// The invocation must provide `LANES`, the elements of a register, and `NR`, those of two; `load` and `store`, which
+/// transfer a register from and to a slice; and the instructions `zero`, `splat`, `fmadd`, `min` and `max`,
+/// of which the last two return their second operand when either is NaN. `unclamped`
+/// elements need neither of these two, and are not clamped.
 macro_rules! tiles {
     ($isa:ident, $element:ty, [$($rows:literal)+], $clamped:ident) => {
         pub(super) fn tile(token: $isa, tile: &Tile<'_, $element>, c: &mut Target<'_, $element>) {
@@ -151,7 +151,7 @@ macro_rules! tiles {
             if width.is_multiple_of(LANES) {
                 return full(token, tile, c);
             }
-            // A row that is no whole number of registers is made in one that is.
+            // A row that is not a whole number of registers is computed in a padded one.
             let mut padded = [[<$element>::default(); NR]; MR];
             let rows = padded.iter_mut().take(c.count);
             if matches!(tile.start, Start::C) {
@@ -183,15 +183,15 @@ macro_rules! tiles {
                 let mut sums = start!(tile, c);
                 let b = tile.b.as_chunks::<NR>().0;
                 let (fours, rest) = b.as_chunks::<FOUR>();
-                // If it knew that these are less than four steps, the compiler would write them
-                // all out, which takes more registers than there are.
+                // If the compiler knew that these are less than four steps, it would unroll them,
+                // which takes more registers than there are.
                 let rest = black_box(rest);
                 match tile.a {
                     Left::Packed(a) => {
                         packed!(tile, sums, a, (fours, rest));
                     }
                     Left::Rows(a, stride) => {
-                        standing!($element, sums, (a, stride, b.len()), (fours, rest));
+                        unpacked!($element, sums, (a, stride, b.len()), (fours, rest));
                     }
                 }
                 finish!(tile, sums, c, $clamped);

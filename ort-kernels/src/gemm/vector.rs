@@ -1,39 +1,39 @@
-//! A few rows of A times a B whose rows are contiguous: B is read once, front to back, and not
+//! A few rows of A times a B whose rows are contiguous: B is read once, sequentially, and not
 //! packed.
 
 use super::{Element, LINE, Matrix};
 use crate::isa::{SECOND_LEVEL, prefetch};
 
-/// Rows of B that pass over C together, so that C is read and written once for all of them: where the
-/// processor looks ahead by itself, it follows four best.
+/// Rows of B that are added to C together, so that C is read and written once for all of them: the
+/// hardware prefetcher follows four best.
 const TOGETHER: usize = 4;
-/// The same where it is told what to fetch.
-const TOLD_TOGETHER: usize = 8;
-/// Columns that are added together: half a line, which cannot straddle two, as whole ones do where
-/// rows begin within a line.
+/// The same with software prefetch.
+const PREFETCHED_TOGETHER: usize = 8;
+/// Columns that are added together: half a line, which cannot straddle two lines, unlike whole ones if
+/// rows are unaligned.
 const LANES: usize = LINE / 2;
 /// Columns of those rows that stay in the first-level cache for all rows of A: 16 KiB.
 const COLUMNS: usize = 512;
 
 per_isa! {
-    /// `c[i][j] = c[i][j] + Σ_k alpha·A[i, k]·B[k, j]` for the rows of `c`, of one length; B of
-    /// column stride 1. `left` is A and alpha; `is_told`: the processor is told what to fetch.
+    /// `c[i][j] = c[i][j] + Σ_k alpha·A[i, k]·B[k, j]` for the rows of `c`, of equal length; B has
+    /// column stride 1. `left` is A and alpha; `is_prefetched` selects software prefetch.
     pub(super) fn add_products<FMA>(
         left: (&Matrix<'_>, f32),
         b: &Matrix<'_>,
         c: &mut [&mut [f32]],
-        is_told: bool,
+        is_prefetched: bool,
     ) {
-        if is_told {
-            add_chunks::<f32, FMA, TOLD_TOGETHER, LINE>(left, b, c);
+        if is_prefetched {
+            add_chunks::<f32, FMA, PREFETCHED_TOGETHER, LINE>(left, b, c);
         } else {
             add_chunks::<f32, FMA, TOGETHER, LANES>(left, b, c);
         }
     }
 }
 
-/// The same of another element, which comes from memory so much more slowly that nothing is told, and dot
-/// products of columns that are contiguous.
+/// The same for other elements, which are read so much more slowly that software prefetch does not help, and dot
+/// products with contiguous columns.
 macro_rules! of_element {
     ($($element:ident: $add_products:ident, $add_dots:ident;)+) => {$(
         per_isa! {
@@ -62,7 +62,7 @@ of_element! {
     i64: add_products_i64, add_dots_i64;
 }
 
-/// Column after column of B, against all rows.
+/// Column by column of B, for all rows.
 #[inline(always)]
 fn add_dots<E: Element, const FMA: bool>(
     (a, alpha): (&Matrix<'_, E>, E),
@@ -82,7 +82,7 @@ fn add_dots<E: Element, const FMA: bool>(
 /// Chains of a dot product: four registers of f64.
 const CHAINS: usize = 32;
 
-/// `Σ x[k]·y[k]`: of chains whose terms have indices of one remainder, and what is left over.
+/// `Σ x[k]·y[k]`: one chain for each remainder of the index, then the rest.
 #[inline(always)]
 fn dot<E: Element, const FMA: bool>(x: &[E], y: &[E]) -> E {
     let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<CHAINS>(), y.as_chunks::<CHAINS>());
@@ -102,7 +102,7 @@ fn dot<E: Element, const FMA: bool>(x: &[E], y: &[E]) -> E {
     sum
 }
 
-/// Chunk after chunk of columns, `T` rows of B at a time. Whole lines are fetched.
+/// Chunk by chunk of columns, `T` rows of B at a time. Whole lines are prefetched.
 #[inline(always)]
 fn add_chunks<E: Element, const FMA: bool, const T: usize, const N: usize>(
     (a, alpha): (&Matrix<'_, E>, E),
@@ -141,7 +141,7 @@ fn add_chunks<E: Element, const FMA: bool, const T: usize, const N: usize>(
     }
 }
 
-/// `c[j] += Σ_t factors[t]·rows[t][j]`, `N` columns at a time; of lines, what lies `ahead` is fetched.
+/// `c[j] += Σ_t factors[t]·rows[t][j]`, `N` columns at a time; whole lines prefetch the line `ahead`.
 #[inline(always)]
 fn add_rows<E: Element, const FMA: bool, const T: usize, const N: usize>(
     factors: &[E; T],
@@ -152,8 +152,8 @@ fn add_rows<E: Element, const FMA: bool, const T: usize, const N: usize>(
     let (whole, rest) = c.as_chunks_mut::<N>();
     for (i, c) in whole.iter_mut().enumerate() {
         if N < LINE {
-            // It is there already; but in a loop that fetches nothing, the vectoriser takes columns
-            // apart.
+            // Already cached; but without a prefetch in the loop, the vectoriser splits the
+            // columns.
             prefetch::<SECOND_LEVEL>(c.as_ptr().cast());
         }
         let mut sums = *c;

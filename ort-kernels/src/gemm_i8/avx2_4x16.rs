@@ -1,5 +1,5 @@
 //! 4 rows by 16 columns: 8 accumulators. Bytes are widened to 16 bits, so that no pair of products
-//! saturates: the even ones of each four in one register, the odd ones in another.
+//! saturates: the even bytes of each four in one register, the odd ones in another.
 
 use super::{Finish, MAX_NR, Rows, Signs, Tile, Variant};
 use crate::isa::x86::{load_bytes32, store_ints8};
@@ -13,7 +13,7 @@ use std::arch::x86_64::{
 pub(super) const VARIANT: Variant = Variant { name: "avx2_4x16", mr: MR, nr: NR };
 const MR: usize = 4;
 const NR: usize = 16;
-/// Bytes of a register.
+/// Bytes per register.
 const BYTES: usize = 32;
 
 pub(super) fn tile(token: Avx2, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
@@ -24,7 +24,7 @@ pub(super) fn tile(token: Avx2, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
 }
 
 features! { Avx2 enabled
-    /// The even bytes as numbers of 16 bits, and the odd ones.
+    /// The even and the odd bytes as 16-bit integers.
     #[inline]
     fn widened<const SIGNED: bool>(bytes: __m256i) -> [__m256i; 2] {
         match SIGNED {
@@ -41,7 +41,7 @@ features! { Avx2 enabled
 }
 
 features! { Avx2 enabled
-    /// [`widened`] with the sign that the other operand does not have.
+    /// [`widened`] with the signedness that the other operand does not have.
     #[inline]
     fn widened_other<const SIGNED: bool>(bytes: __m256i) -> [__m256i; 2] {
         if SIGNED { widened::<false>(bytes) } else { widened::<true>(bytes) }

@@ -1,5 +1,5 @@
-//! 10 rows by 32 columns: 20 accumulators, two registers of B and one broadcast of A. With more rows
-//! their addresses no longer fit the general registers.
+//! 10 rows by 32 columns: 20 accumulators, two registers of B and one broadcast of A. With more rows,
+//! their addresses would not fit the general registers.
 
 use super::{Finish, MAX_NR, QUAD, Rows, Signs, Start, Tile, To, Variant};
 use crate::isa::x86::{load_bytes, load_bytes64, store_bytes, store_bytes32};
@@ -15,19 +15,19 @@ use std::arch::x86_64::{
 
 pub(super) const VARIANT: Variant = Variant { name: "avx512vnni_10x32", mr: 10, nr: NR };
 const NR: usize = 32;
-/// Bytes of a register.
+/// Bytes per register.
 const BYTES: usize = 64;
 
 pub(super) fn tile(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
-    if let To::AnyCodes(..) = tile.to {
-        return any_codes(token, rows, b, tile);
+    if let To::AnyQuantized(..) = tile.to {
+        return any_quantized(token, rows, b, tile);
     }
     by_rows!(rows, tile.n_rows, [1 2 3 4 5 6 7 8 9 10] => product(token, rows, b, tile));
 }
 
-/// Quantized values that are rare, of sums that are stored first.
+/// Quantized values in rare cases, from sums that are stored first.
 #[inline(never)]
-fn any_codes(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
+fn any_quantized(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
     let mut c = [[0; MAX_NR]; VARIANT.mr];
     let sums = &mut c[..tile.n_rows];
     let to = To::Sums(sums.as_flattened_mut());
@@ -37,7 +37,7 @@ fn any_codes(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
 }
 
 features! { Avx512Vnni enabled
-    /// `sum + Σ a·b` of each four bytes, of which those of `a` are signed or those of `b`.
+    /// `sum + Σ a·b` of each four bytes; the bytes of `a` are signed, or those of `b`.
     #[inline]
     fn add<const SIGNED: bool>(sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
         // The unsigned operand comes first.
@@ -48,7 +48,7 @@ features! { Avx512Vnni enabled
     }
 }
 
-/// Sums of a single row that are added up at the end: one alone waits for itself.
+/// Accumulators of a single row that are added at the end: a single one would wait for its own latency.
 const CHAINS: usize = 4;
 
 features! { Avx512Vnni enabled
@@ -86,7 +86,7 @@ features! { Avx512Vnni enabled
 }
 
 features! { Avx512Vnni enabled
-    /// 32 columns, or fewer followed by zeros.
+    /// Loads up to 32 columns, followed by zeros.
     #[inline]
     fn load_columns(x: &[u8]) -> [__m512i; 2] {
         let (low, high) = x.split_at(x.len().min(BYTES));
@@ -97,11 +97,11 @@ features! { Avx512Vnni enabled
 features! { Avx512Vnni enabled
     /// The quantized values of 32 sums, in the lower half: conversion rounds half to even, packing saturates.
     #[inline]
-    fn codes(sums: [__m512i; 2], factors: [__m512i; 2], codes: &Requantize<'_>) -> __m512i {
+    fn quantized(sums: [__m512i; 2], factors: [__m512i; 2], requantize: &Requantize<'_>) -> __m512i {
         let whole = [scaled(sums[0], factors[0]), scaled(sums[1], factors[1])];
         let words = _mm512_packs_epi32(whole[0], whole[1]);
-        let words = _mm512_adds_epi16(words, _mm512_set1_epi16(codes.zero_point));
-        let bytes = match codes.is_signed {
+        let words = _mm512_adds_epi16(words, _mm512_set1_epi16(requantize.zero_point));
+        let bytes = match requantize.is_signed {
             true => _mm512_packs_epi16(words, words),
             false => _mm512_packus_epi16(words, words),
         };
@@ -111,7 +111,7 @@ features! { Avx512Vnni enabled
     }
 }
 
-/// `$body` for each row `$r` of `$rows`, written out: sums that a loop finds by an index would be kept in memory.
+/// Expands `$body` for each row `$r` of `$rows`, unrolled: a loop that indexes sums would keep them in memory.
 macro_rules! each_row {
     ($r:ident of $rows:ident => $body:block) => {
         each_row!(@ $r $rows $body 0 1 2 3 4 5 6 7 8 9)
@@ -124,8 +124,8 @@ macro_rules! each_row {
     };
 }
 
-/// Writes the quantized values of the rows of a tile: text of the kernel, as sums that are given away would be kept in memory.
-macro_rules! write_codes {
+/// Writes the quantized values of the rows of a tile: a macro, because passing sums to a function would keep them in memory.
+macro_rules! write_quantized {
     ($sums:ident of $rows:ident, $tile:ident, $to:ident, $y:ident) => {
         let mut factors = [_mm512_setzero_si512(); 2];
         if let Scales::ByColumn(all) = $to.factors {
@@ -135,7 +135,7 @@ macro_rules! write_codes {
             if let Scales::ByRow(all) = $to.factors {
                 factors = [_mm512_castps_si512(_mm512_set1_ps(all[r])); 2];
             }
-            let bytes = codes($sums[r], factors, &$to);
+            let bytes = quantized($sums[r], factors, &$to);
             let y = &mut $y[r * $tile.stride..][..$tile.n];
             match y.as_mut_array() {
                 Some(y) => store_bytes32(y, _mm512_castsi512_si256(bytes)),
@@ -152,8 +152,8 @@ kernel! {
         b: &[u8],
         tile: Tile<'_>,
     ) {
-        // Their lengths are known to be equal: an index that may be wrong is a way out of the loop, for which
-        // sums would be kept in memory.
+        // The lengths must be known to be equal: a bounds check that may fail is an exit from the loop, which
+        // would keep sums in memory.
         let (whole, rest) = rows.quads::<R>();
         let n_whole = rows.k / QUAD;
         let mut sums = [[_mm512_setzero_si512(); 2]; R];
@@ -202,8 +202,8 @@ kernel! {
                     store_bytes(high, sums[r][1]);
                 });
             }
-            To::Codes(to, y) | To::AnyCodes(to, y) => {
-                write_codes!(sums of R, tile, to, y);
+            To::Quantized(to, y) | To::AnyQuantized(to, y) => {
+                write_quantized!(sums of R, tile, to, y);
             }
         }
     }

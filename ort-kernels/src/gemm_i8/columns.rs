@@ -1,4 +1,4 @@
-//! An image as B: column `p` holds what output `p` of a convolution reads.
+//! An image as B: column `p` holds the inputs of output `p` of a convolution.
 
 use std::ops::Range;
 
@@ -6,18 +6,18 @@ use super::{MAX_NR, QUAD, best};
 use crate::conv_f32::Axis;
 use crate::{Isa, Task};
 
-/// The columns of an image: row `k` is channel and tap, in the order of the weights.
+/// The columns of an image: row `k` is a channel and tap, in the order of the weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
     /// `[channels, input…]`.
     pub image: &'a [u8],
-    /// How many channels there are.
+    /// Number of channels.
     pub channels: usize,
     /// The axes, the last of which is contiguous.
     pub axes: [Axis; 3],
-    /// What is read outside the image.
+    /// The value of padding.
     pub padding: u8,
-    /// Flips every byte: 0 or 0x80.
+    /// XORed with every byte: 0 or 0x80.
     pub flip: u8,
 }
 
@@ -34,7 +34,7 @@ impl Columns<'_> {
         self.channels * self.axes.iter().map(|axis| axis.kernel).product::<usize>()
     }
 
-    /// The bytes that [`Columns::pack`] writes for `n` outputs.
+    /// Bytes that [`Columns::pack`] writes for `n` outputs.
     #[must_use]
     pub fn packed_len(&self, isa: Isa, n: usize) -> usize {
         super::packed_b_len(isa, self.k(), n)
@@ -43,12 +43,12 @@ impl Columns<'_> {
     /// Packs the columns of `outputs` into panels `[k/4][nr][4]`.
     ///
     /// # Panics
-    /// If `packed` is shorter than [`Columns::packed_len`], or the image than its axes say.
+    /// If `packed` is shorter than [`Columns::packed_len`], or the image too short for its axes.
     pub fn pack(&self, isa: Isa, outputs: Range<usize>, packed: &mut [u8]) {
         isa.run(Packing { columns: self, nr: best(isa).nr, outputs, packed });
     }
 
-    /// One panel of points: rows are pieces of planes.
+    /// Packs one panel of a pointwise convolution: rows are pieces of planes.
     #[inline(always)]
     fn points<'p>(&self, own: &Range<usize>, quads: impl Iterator<Item = &'p mut [[u8; QUAD]]>) {
         let plane_len: usize = self.axes.iter().map(|axis| axis.input).product();
@@ -60,7 +60,7 @@ impl Columns<'_> {
                 [Some(a), Some(b), Some(c), Some(d)] => {
                     interleave([a, b, c, d], self.flip, quads);
                 }
-                // What has no row meets bytes of A that are zeros.
+                // Missing rows meet bytes of A that are zeros.
                 [Some(a), b, c, d] => {
                     interleave(
                         [a, b.unwrap_or(a), c.unwrap_or(a), d.unwrap_or(a)],
@@ -73,7 +73,7 @@ impl Columns<'_> {
         }
     }
 
-    /// One panel, four rows at a time.
+    /// Packs one panel, four rows at a time.
     #[inline(always)]
     fn panel<'p>(&self, own: &Range<usize>, mut quads: impl Iterator<Item = &'p mut [[u8; QUAD]]>) {
         let mut rows = [[0; MAX_NR]; QUAD];
@@ -113,7 +113,7 @@ impl Columns<'_> {
         }
     }
 
-    /// What the outputs `own` read with a tap.
+    /// The inputs of the outputs `own` for one tap.
     #[inline(always)]
     fn row(&self, tap: &Tap<'_>, own: &Range<usize>, to: &mut [u8; MAX_NR]) {
         let [axis0, axis1, axis2] = &self.axes;
@@ -169,7 +169,7 @@ impl Task for Packing<'_> {
     }
 }
 
-/// The elements of four rows side by side; written as words, which vectorises.
+/// Interleaves the elements of four rows; written as words, which vectorises.
 #[inline(always)]
 pub(super) fn interleave([a, b, c, d]: [&[u8]; QUAD], flip: u8, quads: &mut [[u8; QUAD]]) {
     let flip = u32::from_ne_bytes([flip; QUAD]);

@@ -1,4 +1,4 @@
-//! 4 rows by 8 columns, left to the vectoriser.
+//! 4 rows by 8 columns, autovectorised.
 
 use super::{Finish, MAX_NR, QUAD, Rows, Signs, Tile, Variant};
 use crate::Isa;

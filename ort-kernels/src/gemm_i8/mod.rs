@@ -1,18 +1,18 @@
 //! `C[m,n] = start + Σ_k A[m,k]·B[k,n]` of bytes, exact in i32 (which wraps).
 //!
-//! **Operands.** One is signed, the other unsigned: [`Signs`] says which. A: rows of `k` bytes that
-//! are contiguous. B: panels, packed with [`pack_b`] (constants are packed once) or made of an
-//! image with [`Columns`]. [`Start`] is what sums begin with: bias and zero points, [`Zeros`] says
-//! how. Bytes become of the other sign by flipping their highest bit, which adds 128 to them and to
-//! their zero point, or takes it.
+//! **Operands.** One is signed, the other unsigned: see [`Signs`]. A: contiguous rows of `k` bytes.
+//! B: panels, packed by [`pack_b`] (constants are packed once) or generated from an
+//! image by [`Columns`]. [`Start`] is the initial value of sums: bias and zero point corrections, see [`Zeros`].
+//! Flipping the highest bit of bytes changes their signedness, which adds 128 to them and to
+//! their zero point, or subtracts it.
 //!
-//! **Exactness.** Products of bytes are at most 2¹⁵ in magnitude, so that sums are exact up to
-//! `k` = 65536; beyond, they wrap as the operators of ONNX do. No variant saturates in between.
+//! **Exactness.** Products of bytes are at most 2¹⁵ in magnitude, so sums are exact up to
+//! `k` = 65536; beyond, they wrap like ONNX's operators. No variant saturates in between.
 //!
-//! **Results.** Sums, or the quantized values that [`Requantize`] makes of them while they are in registers.
+//! **Results.** Sums, or the quantized values that [`Requantize`] computes from them in registers.
 //!
 //! **Loops.** As many rows of A as the first-level cache holds ▸ panels of B, `nr` columns wide ▸ tiles of
-//! at most `mr` rows. Four of `k` at a time.
+//! at most `mr` rows. `k` advances by four.
 //!
 //! ```
 //! use ort_kernels::Isa;
@@ -39,25 +39,25 @@ use crate::quantize::Requantize;
 use crate::{Isa, Task};
 use std::ops::Range;
 
-/// Bytes of `k` that one instruction takes together.
+/// Bytes of `k` per instruction.
 const QUAD: usize = 4;
-/// The columns of the widest panel.
+/// Columns of the widest panel.
 const MAX_NR: usize = 32;
-/// Bytes of A that are multiplied with all panels before the next are.
+/// Bytes of A that are multiplied with all panels before the next rows.
 const BLOCK_BYTES: usize = 16 << 10;
 
-/// A register tile: its name, its rows and its columns.
+/// A register tile: its name, rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// `<isa>_<rows>x<columns>`, the name of its file.
     pub name: &'static str,
-    /// The most rows a tile has.
+    /// The maximum number of rows per tile.
     pub mr: usize,
-    /// The columns of a panel of B.
+    /// Columns per panel of B.
     pub nr: usize,
 }
 
-/// Which operand is signed; the other is not.
+/// Which operand is signed; the other is unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signs {
     /// A is unsigned, B signed.
@@ -66,18 +66,18 @@ pub enum Signs {
     SignedA,
 }
 
-/// What the elements of C begin with.
+/// The initial value of the elements of C.
 #[derive(Clone, Copy, Debug)]
 pub enum Start<'a> {
     /// Zero.
     Zero,
-    /// One value a column.
+    /// One value per column.
     ByColumn(&'a [i32]),
-    /// One value a row.
+    /// One value per row.
     ByRow(&'a [i32]),
 }
 
-/// Rows of A that a tile reads: `a[row·stride..][..k]`.
+/// The rows of A of a tile: `a[row·stride..][..k]`.
 #[derive(Clone, Copy, Debug)]
 struct Rows<'a> {
     a: &'a [u8],
@@ -87,12 +87,12 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// `R` rows as whole quads, all as many, and what is left of each, filled up with zeros.
+    /// `R` rows as whole quads, equal in number, and the rest of each, padded with zeros.
     #[inline(always)]
     fn quads<const R: usize>(&self) -> ([&'a [[u8; QUAD]]; R], [[u8; QUAD]; R]) {
         let (mut whole, mut rest): ([&'a [[u8; QUAD]]; R], _) = ([&[]; R], [[0; QUAD]; R]);
         let (n_whole, n_left) = (self.k / QUAD, self.k % QUAD);
-        // Loops, not closures or copies: those may be calls, for each tile.
+        // Loops, because closures or copies may not be inlined.
         for r in 0..R {
             let (quads, left) = self.a[r * self.stride..][..self.k].as_chunks();
             whole[r] = &quads[..n_whole];
@@ -109,35 +109,39 @@ impl<'a> Rows<'a> {
 struct Tile<'a> {
     n_rows: usize,
     n: usize,
-    /// What its sums begin with.
+    /// The initial value of its sums.
     start: Start<'a>,
     to: To<'a>,
-    /// From one row of results to the next.
+    /// The row stride of results.
     stride: usize,
 }
 
-/// Where results go, from the first of a tile on.
+/// The destination of results, starting at the tile.
 #[derive(Debug)]
 enum To<'a> {
     Sums(&'a mut [i32]),
-    /// Quantized values from finite factors, with which no product is NaN.
-    Codes(Requantize<'a>, &'a mut [u8]),
-    /// Quantized values from any factors.
-    AnyCodes(Requantize<'a>, &'a mut [u8]),
+    /// Quantized values with finite factors, so that no product is NaN.
+    Quantized(Requantize<'a>, &'a mut [u8]),
+    /// Quantized values with any factors.
+    AnyQuantized(Requantize<'a>, &'a mut [u8]),
 }
 
 impl To<'_> {
-    /// The results of a tile that begins with element `at`.
+    /// The destination of a tile that starts at element `at`.
     fn part(&mut self, (rows, columns): (Range<usize>, Range<usize>), at: usize) -> To<'_> {
         match self {
             To::Sums(c) => To::Sums(&mut c[at..]),
-            To::Codes(codes, y) => To::Codes(codes.part(rows, columns), &mut y[at..]),
-            To::AnyCodes(codes, y) => To::AnyCodes(codes.part(rows, columns), &mut y[at..]),
+            To::Quantized(requantize, y) => {
+                To::Quantized(requantize.part(rows, columns), &mut y[at..])
+            }
+            To::AnyQuantized(requantize, y) => {
+                To::AnyQuantized(requantize.part(rows, columns), &mut y[at..])
+            }
         }
     }
 }
 
-/// Calls `$sums::<R, is_a_signed>` for as many rows as `$n_rows` says.
+/// Calls `$sums::<R, is_a_signed>` for `$n_rows` rows.
 macro_rules! by_rows {
     ($rows:ident, $n_rows:expr, [$($r:literal)+] => $sums:ident $args:tt) => {
         match ($n_rows, $rows.signs) {
@@ -163,10 +167,10 @@ pub fn variant(isa: Isa) -> Variant {
     best(isa)
 }
 
-/// One product; threads share it, and each runs rows and columns of its own.
+/// One product; threads share it, and each computes its rows and columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Gemm<'a> {
-    /// Which tile to use.
+    /// The instruction set of the tile.
     pub isa: Isa,
     /// Columns of B and C.
     pub n: usize,
@@ -176,20 +180,20 @@ pub struct Gemm<'a> {
     pub signs: Signs,
     /// Row `i` of A is `a[i·a_stride..][..k]`.
     pub a: &'a [u8],
-    /// From one row of A to the next.
+    /// The row stride of A.
     pub a_stride: usize,
     /// B, packed.
     pub b: &'a [u8],
-    /// What C begins with.
+    /// The initial value of C.
     pub start: Start<'a>,
 }
 
 impl Gemm<'_> {
-    /// Computes the part of C in `rows` and `columns`, which begin where a panel of B does (a
+    /// Computes the part of C in `rows` and `columns`, which start at a panel of B (a
     /// multiple of [`Variant::nr`]), into `c`: `[rows, columns]`, contiguous.
     ///
     /// # Panics
-    /// If an operand or `c` is too short, or columns are cut inside a panel.
+    /// If an operand or `c` is too short, or columns are split inside a panel.
     pub fn run(&self, rows: Range<usize>, columns: Range<usize>, c: &mut [i32]) {
         let stride = columns.len();
         self.tiles((rows, columns), To::Sums(c), stride);
@@ -198,23 +202,27 @@ impl Gemm<'_> {
     /// Computes the quantized values of that part into `y`, likewise contiguous.
     ///
     /// # Panics
-    /// As [`Gemm::run`], or if there are too few factors.
-    pub fn run_codes(
+    /// Like [`Gemm::run`], or if there are too few factors.
+    pub fn run_quantized(
         &self,
         rows: Range<usize>,
         columns: Range<usize>,
-        codes: &Requantize<'_>,
+        requantize: &Requantize<'_>,
         y: &mut [u8],
     ) {
-        let (stride, codes) = (columns.len(), *codes);
-        let to = if codes.is_finite() { To::Codes(codes, y) } else { To::AnyCodes(codes, y) };
+        let (stride, requantize) = (columns.len(), *requantize);
+        let to = if requantize.is_finite() {
+            To::Quantized(requantize, y)
+        } else {
+            To::AnyQuantized(requantize, y)
+        };
         self.tiles((rows, columns), to, stride);
     }
 
     /// Computes `to`, tile by tile.
     fn tiles(&self, (rows, columns): (Range<usize>, Range<usize>), mut to: To<'_>, stride: usize) {
         let Variant { mr, nr, .. } = best(self.isa);
-        assert_eq!(columns.start % nr, 0, "columns are cut inside a panel");
+        assert_eq!(columns.start % nr, 0, "columns start inside a panel");
         let panel_len = self.k.div_ceil(QUAD) * QUAD * nr;
         let block = (BLOCK_BYTES / self.k.max(1) / mr).max(1) * mr;
         for first in rows.clone().step_by(block) {
@@ -243,7 +251,7 @@ impl Gemm<'_> {
     }
 }
 
-/// Sums without what they begin with, to become the results of a tile.
+/// Converts sums without initial values to the results of a tile.
 struct Finish<'a> {
     sums: &'a mut [[i32; MAX_NR]],
     tile: Tile<'a>,
@@ -271,8 +279,8 @@ impl Task for Finish<'_> {
             }
             match &mut to {
                 To::Sums(c) => c[r * stride..][..n].copy_from_slice(sums),
-                To::Codes(codes, y) | To::AnyCodes(codes, y) => {
-                    codes.write(r, sums, &mut y[r * stride..][..n]);
+                To::Quantized(requantize, y) | To::AnyQuantized(requantize, y) => {
+                    requantize.write(r, sums, &mut y[r * stride..][..n]);
                 }
             }
         }

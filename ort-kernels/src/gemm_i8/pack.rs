@@ -1,4 +1,4 @@
-//! B as panels, and what zero points add to a product.
+//! B as panels, and the zero point corrections of a product.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use super::columns::interleave;
 use super::{MAX_NR, QUAD, best};
 use crate::{Isa, Task, words};
 
-/// A matrix `[k, n]` of bytes, of whatever sign: element `(p, j)` is
+/// A matrix `[k, n]` of signed or unsigned bytes: element `(p, j)` is
 /// `data[p·strides[0] + j·strides[1]]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'a> {
@@ -16,7 +16,7 @@ pub struct Bytes<'a> {
     pub k: usize,
     /// Number of columns.
     pub n: usize,
-    /// From one row to the next, and from one column to the next.
+    /// Row and column stride.
     pub strides: [usize; 2],
 }
 
@@ -26,26 +26,26 @@ impl Bytes<'_> {
     }
 }
 
-/// The bytes that a packed B takes.
+/// Bytes of a packed B.
 #[must_use]
 pub fn packed_b_len(isa: Isa, k: usize, n: usize) -> usize {
     let nr = best(isa).nr;
     n.div_ceil(nr) * nr * k.div_ceil(QUAD) * QUAD
 }
 
-/// Packs B into panels `[k/4][nr][4]`, one after the other, filled up with zeros. Each byte is
-/// flipped with `flip` first: 0x80 makes unsigned bytes signed ones that are 128 less, 0 keeps them.
+/// Packs B into consecutive panels `[k/4][nr][4]`, padded with zeros. Each byte is
+/// XORed with `flip` first: 0x80 converts unsigned bytes to signed ones that are 128 less, 0 keeps them.
 ///
 /// # Panics
-/// If `packed` is shorter than [`packed_b_len`], or `b` than its shape.
+/// If `packed` is shorter than [`packed_b_len`], or `b` too short for its shape.
 pub fn pack_b(isa: Isa, b: &Bytes<'_>, flip: u8, packed: &mut [u8]) {
     isa.run(Packing { b, flip, nr: best(isa).nr, packed });
 }
 
-/// The sum of each column of B, flipped alike.
+/// The sum of each column of B, flipped likewise.
 ///
 /// # Panics
-/// If `sums` has fewer than `n` elements, or `b` is shorter than its shape.
+/// If `sums` has fewer than `n` elements, or `b` is too short for its shape.
 pub fn column_sums(isa: Isa, b: &Bytes<'_>, flip: u8, sums: &mut [i32]) {
     isa.run(Sums { b, flip, sums: &mut sums[..b.n] });
 }
@@ -83,10 +83,10 @@ impl Task for Packing<'_> {
 }
 
 impl Bytes<'_> {
-    /// A panel of columns that lie side by side: four rows at a time.
+    /// Packs a panel of adjacent columns: four rows at a time.
     #[inline(always)]
     fn rows(&self, columns: Range<usize>, flip: u8, nr: usize, quads: &mut [[u8; QUAD]]) {
-        // What flips to zeros.
+        // Flips to zeros.
         let below = [flip; MAX_NR];
         for (quad, group) in quads.chunks_exact_mut(nr).enumerate() {
             let (group, rest) = group.split_at_mut(columns.len());
@@ -99,7 +99,7 @@ impl Bytes<'_> {
         }
     }
 
-    /// A panel of any other.
+    /// Packs a panel with any strides.
     fn elements(&self, columns: Range<usize>, flip: u8, nr: usize, quads: &mut [[u8; QUAD]]) {
         for (quad, group) in quads.chunks_exact_mut(nr).enumerate() {
             for (j, bytes) in group.iter_mut().enumerate() {
@@ -155,7 +155,7 @@ impl Task for Sums<'_> {
 /// The sum of a row of A.
 #[must_use]
 pub fn row_sum(a: &[u8]) -> i32 {
-    // Sums of 256 bytes fit 16 bits, which vectorises well.
+    // Sums of 256 bytes fit in 16 bits, which vectorises well.
     let sums = a.chunks(256).map(|part| part.iter().map(|&a| u16::from(a)).sum::<u16>());
     sums.map(i32::from).sum()
 }
@@ -163,23 +163,23 @@ pub fn row_sum(a: &[u8]) -> i32 {
 /// Zero points of a product: `Σ (a − zₐ)(b − z_b) = Σ ab − zₐ·Σb − z_b·Σa + k·zₐ·z_b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zeros {
-    /// That of A, after flipping.
+    /// The zero point of A, after flipping.
     pub a: i32,
-    /// That of a column of B, after flipping.
+    /// The zero point of a column of B, after flipping.
     pub b: i32,
 }
 
 impl Zeros {
-    /// What a column begins with: all that does not depend on the row, `−zₐ·Σb + k·zₐ·z_b`.
+    /// The initial value of a column: the terms that do not depend on the row, `−zₐ·Σb + k·zₐ·z_b`.
     #[must_use]
     pub fn by_column(self, k: usize, column_sum: i32) -> i32 {
-        // Wraps as the sums do: the low 32 bits of `k` are all that counts.
+        // Wraps like the sums: only the low 32 bits of `k` matter.
         let k = u32::try_from(k & 0xffff_ffff).unwrap_or_default().cast_signed();
         let both = k.wrapping_mul(self.a).wrapping_mul(self.b);
         both.wrapping_sub(self.a.wrapping_mul(column_sum))
     }
 
-    /// What is left for an element: `−z_b·Σa`.
+    /// The remaining correction of an element: `−z_b·Σa`.
     #[must_use]
     pub fn by_element(self, row_sum: i32) -> i32 {
         self.b.wrapping_mul(row_sum).wrapping_neg()

@@ -8,7 +8,7 @@ use crate::conv_f32::Axis;
 use crate::quantize::{self, Requantize, Scales};
 use proptest::prelude::*;
 
-/// Seeded bytes, extreme ones among them.
+/// Seeded bytes, including extreme ones.
 fn bytes(count: usize, seed: u32) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
     let next = || {
@@ -73,15 +73,15 @@ pub(super) fn agrees_with_generic(isa: Isa) {
                     let mut c = vec![-1; m * n];
                     gemm.run(0..m, 0..n, &mut c);
                     assert_eq!(c, expected, "{isa:?} {signs:?} {m}x{n}x{k}");
-                    codes_are_requantized_sums(&gemm, [m, n], &expected);
+                    results_are_requantized_sums(&gemm, [m, n], &expected);
                 }
             }
         }
     }
 }
 
-/// Quantized values of either sign, with a factor a column or a row, are what [`quantize`] makes of the sums.
-fn codes_are_requantized_sums(gemm: &Gemm<'_>, [m, n]: [usize; 2], sums: &[i32]) {
+/// Quantized values of either signedness, with a factor per column or row, equal [`quantize`] of the sums.
+fn results_are_requantized_sums(gemm: &Gemm<'_>, [m, n]: [usize; 2], sums: &[i32]) {
     let one = |i: u8| f32::from(i) * 3e-4 - 0.01;
     let mut factors: Vec<_> = bytes(m.max(n), 4).into_iter().map(one).collect();
     for rare in [0.01, 1e38, f32::NAN, f32::INFINITY] {
@@ -103,9 +103,9 @@ fn codes_are_requantized_sums(gemm: &Gemm<'_>, [m, n]: [usize; 2], sums: &[i32])
                 true => Scales::ByRow(&factors),
                 false => Scales::ByColumn(&factors),
             };
-            let codes = Requantize { factors, zero_point, is_signed };
-            gemm.run_codes(0..m, 0..n, &codes, &mut found);
-            assert_eq!(found, expected, "{gemm:?} {codes:?}");
+            let requantize = Requantize { factors, zero_point, is_signed };
+            gemm.run_quantized(0..m, 0..n, &requantize, &mut found);
+            assert_eq!(found, expected, "{gemm:?} {requantize:?}");
         }
     }
 }
@@ -116,7 +116,7 @@ fn generic_is_the_product() {
 }
 
 #[test]
-fn panels_and_sums_are_those_of_any_strides() {
+fn panels_and_sums_support_any_strides() {
     let sizes = [0, 1, 3, 4, 31, 32, 33, 64, 67, 130];
     for (k, n) in sizes.iter().flat_map(|&k| [1, 15, 16, 32, 33, 70].map(|n| (k, n))) {
         for strides in [[1, k + 2], [n + 3, 1], [2 * n + 1, 2]] {
@@ -169,7 +169,7 @@ proptest! {
         (a_zero, b_zero) in any::<(u8, u8)>(),
         (row_cut, panel_cut) in (0usize..16, 0usize..4),
     ) {
-        // B is unsigned and transposed: flipped when packed, as its zero point is.
+        // B is unsigned and transposed: flipped when packed, like its zero point.
         let (a, b) = (bytes(m * k, 1), bytes(k * n, 2));
         let view = Bytes { data: &b, k, n, strides: [1, k] };
         let zeros = Zeros { a: i32::from(a_zero), b: i32::from(b_zero) - 128 };
@@ -202,7 +202,7 @@ proptest! {
 }
 
 #[test]
-fn columns_are_what_outputs_read() {
+fn columns_are_the_inputs_of_outputs() {
     let axis = |input, kernel, stride, dilation, pad: [usize; 2]| {
         let output = (input + pad[0] + pad[1] - (kernel - 1) * dilation - 1) / stride + 1;
         Axis { input, output, kernel, stride, dilation, pad }
@@ -246,7 +246,7 @@ fn columns_are_what_outputs_read() {
     }
 }
 
-/// Every index of three loops, the last the innermost.
+/// Every index of three loops, the last being the innermost.
 fn taps([a, b, c]: [usize; 3]) -> impl Iterator<Item = (usize, usize, usize)> {
     (0..a).flat_map(move |i| (0..b).flat_map(move |j| (0..c).map(move |k| (i, j, k))))
 }

@@ -1,49 +1,49 @@
-//! How quantized values are stored, and how they are packed.
+//! How quantized values are stored and packed.
 
 use super::WORD;
 use crate::{Isa, Task, words};
 
-/// The sizes of weights `[k, n]`, stored as `[n, blocks, bytes of a block]`, the first code in the
+/// The sizes of weights `[k, n]`, stored as `[n, blocks, bytes per block]`, the first value in the
 /// lowest bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// The bits of a code: 2, 4 or 8.
+    /// Bits per quantized value: 2, 4 or 8.
     pub bits: usize,
-    /// The quantized values of a block: a multiple of 16.
+    /// Quantized values per block: a multiple of 16.
     pub block: usize,
     /// Rows of the weights.
     pub k: usize,
     /// Columns of the weights.
     pub n: usize,
-    /// The columns of a panel.
+    /// Columns per panel.
     pub nr: usize,
 }
 
 impl Format {
-    /// How many blocks a column has.
+    /// Blocks per column.
     #[must_use]
     pub const fn n_blocks(&self) -> usize {
         self.k.div_ceil(self.block)
     }
 
-    /// The quantized values of a column, those that fill up its last block included.
+    /// Quantized values per column, including the padding of its last block.
     #[must_use]
     pub const fn padded_k(&self) -> usize {
         self.n_blocks() * self.block
     }
 
-    /// The code that stands for the middle.
+    /// The quantized value that represents 0 by default.
     #[must_use]
     pub const fn middle(&self) -> usize {
         1 << (self.bits - 1)
     }
 
-    /// The quantized values of a word.
+    /// Quantized values per word.
     pub(super) const fn step(&self) -> usize {
         8 * WORD / self.bits
     }
 
-    /// The bytes of a panel.
+    /// Bytes per panel.
     pub(super) const fn panel_bytes(&self) -> usize {
         self.padded_k() * self.bits / 8 * self.nr
     }
@@ -52,27 +52,27 @@ impl Format {
         self.n.div_ceil(self.nr)
     }
 
-    /// The bytes [`Format::pack_codes`] writes.
+    /// The number of bytes that [`Format::pack_quantized`] writes.
     #[must_use]
-    pub const fn codes_len(&self) -> usize {
+    pub const fn quantized_len(&self) -> usize {
         self.n_panels() * self.panel_bytes()
     }
 
-    /// The elements [`Format::pack_by_block`] writes.
+    /// The number of elements that [`Format::pack_by_block`] writes.
     #[must_use]
     pub const fn scales_len(&self) -> usize {
         self.n_panels() * self.n_blocks() * self.nr
     }
 
-    /// Packs quantized values; columns that fill up the last panel are zeros.
+    /// Packs quantized values; the padding columns of the last panel are zeros.
     ///
     /// # Panics
-    /// If `codes` or `packed` are too short.
-    pub fn pack_codes(&self, isa: Isa, codes: &[u8], packed: &mut [u8]) {
-        isa.run(Packing { format: self, codes, packed });
+    /// If `quantized` or `packed` are too short.
+    pub fn pack_quantized(&self, isa: Isa, quantized: &[u8], packed: &mut [u8]) {
+        isa.run(Packing { format: self, quantized, packed });
     }
 
-    /// Packs what there is one of a block, `[n, blocks]`, into panels `[blocks][nr]`.
+    /// Packs values per block, `[n, blocks]`, into panels `[blocks][nr]`.
     ///
     /// # Panics
     /// If `values` or `packed` are too short.
@@ -95,7 +95,7 @@ impl Format {
 /// Quantized values to be packed.
 struct Packing<'a> {
     format: &'a Format,
-    codes: &'a [u8],
+    quantized: &'a [u8],
     packed: &'a mut [u8],
 }
 
@@ -104,15 +104,15 @@ impl Task for Packing<'_> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { format: &Format { bits, nr, .. }, codes, packed } = self;
+        let Self { format: &Format { bits, nr, .. }, quantized, packed } = self;
         let column_bytes = self.format.padded_k() * bits / 8;
         if column_bytes == 0 {
             return;
         }
         let panels = packed.chunks_exact_mut(column_bytes * nr);
-        for (codes, panel) in codes.chunks(column_bytes * nr).zip(panels) {
+        for (quantized, panel) in quantized.chunks(column_bytes * nr).zip(panels) {
             let (columns, panel) =
-                (codes.chunks_exact(column_bytes), (nr, panel.as_chunks_mut().0));
+                (quantized.chunks_exact(column_bytes), (nr, panel.as_chunks_mut().0));
             match bits {
                 2 => words::interleave(columns, 0, of_2_bits, panel),
                 4 => words::interleave(columns, 0, of_4_bits, panel),
@@ -122,7 +122,7 @@ impl Task for Packing<'_> {
     }
 }
 
-/// A word of 4-bit quantized values in order becomes one whose code `4·s + q` is part `s` of byte `q`.
+/// Converts a word of 4-bit values in order to one whose value `4·s + q` is part `s` of byte `q`.
 #[inline(always)]
 fn of_4_bits(stored: u32) -> u32 {
     let spread = |half: u32| {
@@ -132,7 +132,7 @@ fn of_4_bits(stored: u32) -> u32 {
     spread(stored & 0xffff) | spread(stored >> 16) << 4
 }
 
-/// The same of 2-bit quantized values: a square of four times four, transposed by exchanging what is not on its diagonal.
+/// The same for 2-bit values: transposes a 4×4 square by swapping elements across its diagonal.
 #[inline(always)]
 fn of_2_bits(stored: u32) -> u32 {
     let exchange = |word: u32, mask: u32, distance: u32| {

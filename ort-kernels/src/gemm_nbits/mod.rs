@@ -1,33 +1,33 @@
-//! `C[m,n] = bias[n] + Σ_k A[m,k]·(code[k,n] − zero[b,n])·scale[b,n]`, `b` = `k / block`: products with
-//! weights of 2, 4 or 8 bits, which stay so in memory and become numbers in registers.
+//! `C[m,n] = bias[n] + Σ_k A[m,k]·(q[k,n] − zero[b,n])·scale[b,n]`, `b` = `k / block`: products with
+//! weights of 2, 4 or 8 bits, which stay packed in memory and are dequantized in registers.
 //!
-//! **Weights.** [`Format`] says how codes are stored and how they are packed: panels of `nr` columns,
-//! in which a word of 32 bits holds the quantized values of a column for `32 / bits` consecutive `k`, so that one
-//! register holds a column a lane: byte `q`, bits `s·bits…` is `k = 4·s + q`. Scales and zero points
-//! lie in panels `[blocks][nr]`. Zero points count from the middle of the codes, `2^(bits−1)`.
+//! **Weights.** [`Format`] defines how quantized values are stored and packed: panels of `nr` columns,
+//! in which a 32-bit word holds the values of a column for `32 / bits` consecutive `k`, so that one
+//! register holds one column per lane: byte `q`, bits `s·bits…` is `k = 4·s + q`. Scales and zero points
+//! are in panels `[blocks][nr]`. Zero points are relative to the middle of the range, `2^(bits−1)`.
 //!
 //! **Floats** ([`Weights::times_floats`]): for a few rows. A block is summed in two chains of
-//! multiply-adds of `a·(code − middle)`, joined, less `zero·Σa`, times the scale, and added to what
-//! the blocks before it gave. Error: at most `γ(k+4)·Σ|a|·(|code − middle| + |zero|)·|scale|`.
-//! More rows are a matter of [`Gemm`](crate::gemm::Gemm), whose right operand [`Weights`] can be: each
-//! weight is rounded twice then, with the error of that product.
+//! multiply-adds of `a·(q − middle)`, joined, minus `zero·Σa`, times the scale, and added to the
+//! sum of the previous blocks. Error: at most `γ(k+4)·Σ|a|·(|q − middle| + |zero|)·|scale|`.
+//! For more rows, use [`Gemm`](crate::gemm::Gemm), which accepts [`Weights`] as its right operand: each
+//! weight is then rounded twice, with the error of that product.
 //!
 //! **Bytes** ([`Weights::times_bytes`]): A is quantized by block, [`quantize_blocks`], sums of a block
-//! are exact in i32 and f32, and blocks follow each other in one chain of multiply-adds:
+//! are exact in i32 and f32, and the blocks form one chain of multiply-adds:
 //! so bits depend neither on the instruction set, if it has fused multiply-adds, nor on how rows and
-//! columns are cut. Error beside that of the floats: half a step of A a block, `max|a|/254·Σ|weight|`.
+//! columns are split. Error in addition to that of floats: half a step of A per block, `max|a|/254·Σ|weight|`.
 //!
 //! ```
 //! use ort_kernels::Isa;
 //! use ort_kernels::gemm::Strided;
 //! use ort_kernels::gemm_nbits::{Floats, Format, Weights, float_variant};
 //!
-//! // One column of 16 weights: the code 9 in 4 bits is 1 above the middle.
+//! // One column of 16 weights: the 4-bit value 9 is 1 above the middle.
 //! let format = Format { bits: 4, block: 16, k: 16, n: 1, nr: float_variant(Isa::best()).nr };
-//! let (mut codes, mut scales) = (vec![0; format.codes_len()], vec![0.0; format.scales_len()]);
-//! format.pack_codes(Isa::best(), &[0x99; 8], &mut codes);
+//! let (mut quantized, mut scales) = (vec![0; format.quantized_len()], vec![0.0; format.scales_len()]);
+//! format.pack_quantized(Isa::best(), &[0x99; 8], &mut quantized);
 //! format.pack_by_block(&[0.5], &mut scales);
-//! let weights = Weights { format, codes: &codes, scales: &scales, zeros: None, bias: None };
+//! let weights = Weights { format, quantized: &quantized, scales: &scales, zeros: None, bias: None };
 //! let (a, mut c) = ([1.0; 16], [0.0]);
 //! let a = Floats { a: &a, stride: 16, sums: &[] };
 //! weights.times_floats(Isa::best(), &a, (0..1, 0..1), &mut Strided { data: &mut c, stride: 1 });
@@ -48,53 +48,53 @@ use std::ops::Range;
 use crate::Isa;
 use crate::gemm::Rows;
 
-/// Bytes of a word: the quantized values of one column that lie together.
+/// Bytes per word, which holds consecutive quantized values of one column.
 const WORD: usize = 4;
-/// The columns of the widest panel.
+/// Columns of the widest panel.
 const MAX_NR: usize = 32;
-/// The rows of the highest tile.
+/// Rows of the highest tile.
 const MAX_MR: usize = 6;
-/// The largest block whose sums of bytes are exact in f32: 255·127·512 is less than 2²⁴.
+/// The maximum block size whose sums of bytes are exact in f32: 255·127·512 is less than 2²⁴.
 pub const MAX_BLOCK: usize = 512;
 
-/// A register tile: its name, its rows and its columns.
+/// A register tile: its name, rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// `<isa>_<rows>x<columns>`, the name of its file.
     pub name: &'static str,
-    /// The most rows a tile has.
+    /// The maximum number of rows per tile.
     pub mr: usize,
-    /// The columns of a panel.
+    /// Columns per panel.
     pub nr: usize,
 }
 
 /// Packed weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Weights<'a> {
-    /// Sizes and form.
+    /// Sizes and bits.
     pub format: Format,
-    /// What [`Format::pack_codes`] wrote.
-    pub codes: &'a [u8],
-    /// What [`Format::pack_by_block`] wrote of the scales.
+    /// Output of [`Format::pack_quantized`].
+    pub quantized: &'a [u8],
+    /// Scales, packed by [`Format::pack_by_block`].
     pub scales: &'a [f32],
-    /// The same of zero points, less the middle of the quantized values; none if they are the middle.
+    /// Zero points minus the middle of the range, packed likewise; `None` if they equal the middle.
     pub zeros: Option<&'a [f32]>,
-    /// What is added to each column.
+    /// Added to each column.
     pub bias: Option<&'a [f32]>,
 }
 
 /// Rows of A in f32.
 #[derive(Clone, Copy, Debug)]
 pub struct Floats<'a> {
-    /// Row `i` is `a[i·stride..]`, [`Format::padded_k`] long and zero from `k` on.
+    /// Row `i` is `a[i·stride..]`, [`Format::padded_k`] elements, zero starting at `k`.
     pub a: &'a [f32],
-    /// From one row to the next.
+    /// The row stride.
     pub stride: usize,
-    /// `[rows, blocks]`: [`block_sums`] of the rows, which are not read if there are no zero points.
+    /// `[rows, blocks]`: [`block_sums`] of the rows; unused without zero points.
     pub sums: &'a [f32],
 }
 
-/// Rows of A as [`quantize_blocks`] wrote them.
+/// Rows of A, written by [`quantize_blocks`].
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'a> {
     /// `[rows, padded_k]`.
@@ -110,7 +110,7 @@ pub struct Bytes<'a> {
 struct Panel<'a> {
     format: Format,
     /// `[words][nr]` words.
-    codes: &'a [u8],
+    quantized: &'a [u8],
     /// `[blocks][nr]`.
     scales: &'a [f32],
     /// The same, or empty.
@@ -118,26 +118,26 @@ struct Panel<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// The panel that begins with `column`.
+    /// The panel that starts with `column`.
     fn panel(&self, column: usize) -> Panel<'a> {
         let format = self.format;
-        assert_eq!(column % format.nr, 0, "columns are cut inside a panel");
+        assert_eq!(column % format.nr, 0, "columns start inside a panel");
         let (index, n_scales) = (column / format.nr, format.n_blocks() * format.nr);
         let of = |all: &'a [f32]| &all[index * n_scales..][..n_scales];
         Panel {
             format,
-            codes: &self.codes[index * format.panel_bytes()..][..format.panel_bytes()],
+            quantized: &self.quantized[index * format.panel_bytes()..][..format.panel_bytes()],
             scales: of(self.scales),
             zeros: self.zeros.map_or(&[], of),
         }
     }
 
-    /// Computes the part of C in these rows and columns, which begin where a panel does, of rows of
-    /// floats. Row `i` of `c` is row `rows.start + i`, and begins with column `columns.start`.
+    /// Computes the part of C in these rows and columns, which start at a panel, from rows of
+    /// floats. Row `i` of `c` is row `rows.start + i`, and starts with column `columns.start`.
     ///
     /// # Panics
     /// If an operand or `c` is too short, weights are packed for another instruction set, or columns are
-    /// cut inside a panel.
+    /// split inside a panel.
     pub fn times_floats(
         &self,
         isa: Isa,
@@ -154,10 +154,10 @@ impl<'a> Weights<'a> {
         });
     }
 
-    /// [`Weights::times_floats`] of rows of bytes.
+    /// [`Weights::times_floats`] with rows of bytes.
     ///
     /// # Panics
-    /// As that does, or if a block has more than [`MAX_BLOCK`] quantized values.
+    /// Like that, or if a block has more than [`MAX_BLOCK`] quantized values.
     pub fn times_bytes(
         &self,
         isa: Isa,
@@ -165,7 +165,7 @@ impl<'a> Weights<'a> {
         (rows, columns): (Range<usize>, Range<usize>),
         c: &mut (impl Rows + ?Sized),
     ) {
-        assert!(self.format.block <= MAX_BLOCK, "sums of a block are exact");
+        assert!(self.format.block <= MAX_BLOCK, "at most MAX_BLOCK quantized values per block");
         let variant = byte_variant(isa);
         self.each_tile(variant, (rows, columns), c, |panel, rows, sums| {
             let (k, n_blocks) = (self.format.padded_k(), self.format.n_blocks());
@@ -178,7 +178,7 @@ impl<'a> Weights<'a> {
         });
     }
 
-    /// Calls `tile` for each panel and the rows of each tile, and writes what it gives.
+    /// Calls `tile` for each panel and the rows of each tile, and writes the results.
     fn each_tile(
         &self,
         Variant { mr, nr, .. }: Variant,
@@ -210,7 +210,7 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// Where a code begins in a word.
+/// The first bit of quantized value `i` in a word.
 #[cfg(target_arch = "x86_64")]
 #[expect(
     clippy::cast_possible_truncation,
@@ -222,8 +222,8 @@ const fn small(bit: usize) -> i32 {
     bit as i32
 }
 
-/// Calls `$sums::<R, BITS, STEP>` for as many rows as `$c` has and codes of as many bits, `STEP` of
-/// them a word.
+/// Calls `$sums::<R, BITS, STEP>` for the number of rows of `$c` and values of `$bits` bits, `STEP` of
+/// them per word.
 macro_rules! by_rows {
     ($panel:ident, $c:ident, [$($r:literal)+] => $sums:ident $args:tt) => {
         match ($c.len(), $panel.format.bits) {

@@ -1,11 +1,11 @@
-//! Tests of `gemm_nbits`: against sums in double precision of weights unpacked one by one.
+//! Tests of `gemm_nbits`: compared with double-precision sums of weights unpacked one by one.
 
 use super::{Bytes, Floats, Format, Variant, Weights, block_sums, byte_variant, float_variant};
 use super::{MAX_BLOCK, Quantized, quantize_blocks};
 use crate::gemm::{Gemm, Lhs, Matrix, Start, Strided};
 use crate::{Activation, Isa};
 
-/// Numbers in [−1, 1] without a pattern.
+/// Pseudo-random numbers in [−1, 1].
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + seed * 104_729) % 2003) as f32 / 1001.0 - 1.0).collect()
 }
@@ -13,7 +13,7 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
 /// Weights as they are stored.
 struct Stored {
     format: Format,
-    codes: Vec<u8>,
+    quantized: Vec<u8>,
     scales: Vec<f32>,
     zeros: Option<Vec<f32>>,
     bias: Option<Vec<f32>>,
@@ -21,7 +21,7 @@ struct Stored {
 
 /// The same, packed.
 struct Packed {
-    codes: Vec<u8>,
+    quantized: Vec<u8>,
     scales: Vec<f32>,
     zeros: Option<Vec<f32>>,
 }
@@ -29,12 +29,12 @@ struct Packed {
 impl Stored {
     fn new([bits, block, k, n]: [usize; 4], nr: usize, has_zeros: bool) -> Self {
         let format = Format { bits, block, k, n, nr };
-        let code = |i: usize| (i * 7919 + i / 251 * 31 + bits).to_le_bytes()[0];
+        let value = |i: usize| (i * 7919 + i / 251 * 31 + bits).to_le_bytes()[0];
         let n_blocks = n * format.n_blocks();
         let zero = |i: usize| (i % 5) as f32 - 2.0;
         Self {
             format,
-            codes: (0..n * format.padded_k() * bits / 8).map(code).collect(),
+            quantized: (0..n * format.padded_k() * bits / 8).map(value).collect(),
             scales: numbers(n_blocks, 3),
             zeros: has_zeros.then(|| (0..n_blocks).map(zero).collect()),
             bias: has_zeros.then(|| numbers(n, 4)),
@@ -47,46 +47,50 @@ impl Stored {
             self.format.pack_by_block(values, &mut packed);
             packed
         };
-        let mut codes = vec![0xff; self.format.codes_len()];
-        self.format.pack_codes(Isa::best(), &self.codes, &mut codes);
-        Packed { codes, scales: by_block(&self.scales), zeros: self.zeros.as_ref().map(by_block) }
+        let mut quantized = vec![0xff; self.format.quantized_len()];
+        self.format.pack_quantized(Isa::best(), &self.quantized, &mut quantized);
+        Packed {
+            quantized,
+            scales: by_block(&self.scales),
+            zeros: self.zeros.as_ref().map(by_block),
+        }
     }
 
     fn weights<'a>(&'a self, packed: &'a Packed) -> Weights<'a> {
         Weights {
             format: self.format,
-            codes: &packed.codes,
+            quantized: &packed.quantized,
             scales: &packed.scales,
             zeros: packed.zeros.as_deref(),
             bias: self.bias.as_deref(),
         }
     }
 
-    /// Code less middle, zero point, and scale of a weight.
+    /// Quantized value minus middle, zero point, and scale of a weight.
     fn at(&self, k: usize, j: usize) -> [f64; 3] {
         let Format { bits, block, .. } = self.format;
         let row_bytes = self.format.padded_k() * bits / 8;
-        let byte = self.codes[j * row_bytes + k * bits / 8];
-        let code = (usize::from(byte) >> (k * bits % 8)) & ((1 << bits) - 1);
+        let byte = self.quantized[j * row_bytes + k * bits / 8];
+        let value = (usize::from(byte) >> (k * bits % 8)) & ((1 << bits) - 1);
         let of_block = j * self.format.n_blocks() + k / block;
         let zero = self.zeros.as_ref().map_or(0.0, |zeros| f64::from(zeros[of_block]));
-        let code = code as f64 - self.format.middle() as f64;
-        [code, zero, f64::from(self.scales[of_block])]
+        let value = value as f64 - self.format.middle() as f64;
+        [value, zero, f64::from(self.scales[of_block])]
     }
 
-    /// The element of the product with a row, and the sum of magnitudes that bounds are told by.
+    /// The element of the product with a row, and the sum of magnitudes that scales the error bounds.
     fn element(&self, a: &[f32], j: usize) -> (f64, f64) {
         let (mut y, mut most) = (self.bias.as_ref().map_or(0.0, |b| f64::from(b[j])), 0.0);
         for (k, a) in a.iter().enumerate().take(self.format.k) {
-            let [code, zero, scale] = self.at(k, j);
-            y += f64::from(*a) * (code - zero) * scale;
-            most += (f64::from(*a) * scale).abs() * (code.abs() + zero.abs());
+            let [value, zero, scale] = self.at(k, j);
+            y += f64::from(*a) * (value - zero) * scale;
+            most += (f64::from(*a) * scale).abs() * (value.abs() + zero.abs());
         }
         (y, most + y.abs())
     }
 }
 
-/// Bits, block, k and n: each width, whole and broken blocks, more and fewer columns than a panel.
+/// Bits, block, k and n: each width, whole and partial blocks, more and fewer columns than a panel.
 fn sizes(nr: usize) -> Vec<[usize; 4]> {
     let mut sizes = Vec::new();
     for bits in [2, 4, 8] {
@@ -99,7 +103,7 @@ fn sizes(nr: usize) -> Vec<[usize; 4]> {
     sizes
 }
 
-/// Rows of A filled up with zeros.
+/// Rows of A padded with zeros.
 fn rows(format: &Format, m: usize) -> Vec<f32> {
     let mut a = numbers(m * format.padded_k(), 7);
     for row in a.chunks_mut(format.padded_k()) {
@@ -108,7 +112,7 @@ fn rows(format: &Format, m: usize) -> Vec<f32> {
     a
 }
 
-/// Calls `check` for every number of rows that tiles may have and some more.
+/// Calls `check` for every number of rows that tiles may have, and more.
 fn each(Variant { mr, nr, .. }: Variant, mut check: impl FnMut(&Stored, usize)) {
     for size in sizes(nr) {
         for has_zeros in [false, true] {
@@ -138,7 +142,7 @@ fn assert_close(stored: &Stored, a: &[f32], c: &[f32], bound: impl Fn(f64) -> f6
 pub(super) mod floats {
     use super::*;
 
-    /// Called by the ladder for each variant: within the bound that is promised.
+    /// Called by the ladder for each variant: checks the promised bound.
     pub(in super::super) fn agrees_with_generic(isa: Isa) {
         each(float_variant(isa), |stored, m| {
             let (format, packed) = (stored.format, stored.packed());
@@ -176,7 +180,7 @@ pub(super) mod floats {
                 let mut scratch = vec![f32::NAN; gemm.scratch_len(m)];
                 let target = &mut Strided { data: &mut c, stride: n };
                 gemm.run(&gemm.whole(), target, &mut scratch);
-                // A product on matrix tiles has a bound of its own, below twice that of a chain.
+                // A product on matrix tiles has a different bound, below twice that of a chain.
                 assert_close(&stored, &a, &c, |most| 2.0 * gamma(k + 4) * most);
             }
         }
@@ -186,7 +190,7 @@ pub(super) mod floats {
 pub(super) mod bytes {
     use super::*;
 
-    /// A quantized, and the product, which is also what `generic` gives.
+    /// Quantizes A, and returns the product, which must equal that of `generic`.
     fn product(isa: Isa, stored: &Stored, a: &[f32], m: usize) -> Vec<f32> {
         let (format, packed) = (stored.format, stored.packed());
         let (k, n_blocks) = (format.padded_k(), format.n_blocks());
@@ -205,15 +209,15 @@ pub(super) mod bytes {
         c
     }
 
-    /// Called by the ladder for each variant: half a step of A a block from the product, and the same
-    /// bits whatever the instruction set.
+    /// Called by the ladder for each variant: at most half a step of A per block from the exact product, and the same
+    /// bits for all instruction sets.
     pub(in super::super) fn agrees_with_generic(isa: Isa) {
         let mut fused = Vec::new();
         each(byte_variant(isa), |stored, m| {
             let format = stored.format;
             let a = rows(&format, m);
             let c = product(isa, stored, &a, m);
-            // No number of A is above 1: half a step is at most 1/254, and A 1/256 on average.
+            // No number of A is above 1: half a step is at most 1/254, and A is 1/256 on average.
             let n = format.n;
             for (i, c) in c.chunks(n).enumerate() {
                 for (j, c) in c.iter().enumerate() {
@@ -249,18 +253,18 @@ pub(super) mod bytes {
     }
 
     #[test]
-    fn the_largest_codes_and_bytes_do_not_saturate() {
+    fn the_largest_values_and_bytes_do_not_saturate() {
         for isa in Isa::all() {
             for bits in [2, 4, 8] {
                 let nr = byte_variant(isa).nr;
                 let mut stored = Stored::new([bits, MAX_BLOCK, MAX_BLOCK, 1], nr, false);
-                stored.codes.fill(0xff);
+                stored.quantized.fill(0xff);
                 stored.scales.fill(1.0);
                 for sign in [1.0, -1.0] {
                     let a = vec![sign; MAX_BLOCK];
                     let most = (stored.format.middle() - 1) as f32 * MAX_BLOCK as f32;
                     let c = product(isa, &stored, &a, 1);
-                    // 127 and its inverse round once each.
+                    // 127 and its reciprocal round once each.
                     assert!((c[0] - sign * most).abs() <= 2.0 * f32::EPSILON * most, "{isa:?}");
                 }
             }

@@ -1,4 +1,4 @@
-//! Weights as the right operand of a product of floats: panels are made of quantized values as they are needed.
+//! Weights as the right operand of a float product: panels are dequantized as needed.
 
 use super::{Panel, WORD, Weights};
 use crate::gemm::{Panels, Slice, each_panel};
@@ -13,7 +13,7 @@ impl Panels for Weights<'_> {
 }
 
 per_isa! {
-    /// Writes weights from row `first` on, `[k][nr]`.
+    /// Dequantizes weights starting at row `first`, to `[k][nr]`.
     fn unpack<FMA>(panel: &Panel<'_>, first: usize, to: &mut [f32]) {
         match panel.format.nr {
             8 => unpack_rows::<8>(panel, first, to),
@@ -26,7 +26,7 @@ per_isa! {
 #[inline(always)]
 fn unpack_rows<const NR: usize>(panel: &Panel<'_>, first: usize, to: &mut [f32]) {
     let format = panel.format;
-    let words = panel.codes.as_chunks::<WORD>().0.as_chunks::<NR>().0;
+    let words = panel.quantized.as_chunks::<WORD>().0.as_chunks::<NR>().0;
     let (scales, zeros) = (panel.scales.as_chunks::<NR>().0, panel.zeros.as_chunks::<NR>().0);
     let (mask, middle) = ((1_u32 << format.bits) - 1, format.middle() as f32);
     for (k, to) in (first..).zip(to.as_chunks_mut::<NR>().0) {
@@ -34,8 +34,8 @@ fn unpack_rows<const NR: usize>(panel: &Panel<'_>, first: usize, to: &mut [f32])
         let shift = 8 * (i % WORD) + format.bits * (i / WORD);
         let scale = &scales[k / format.block];
         for j in 0..NR {
-            let code = (u32::from_le_bytes(word[j]) >> shift) & mask;
-            to[j] = code.cast_signed() as f32 - middle;
+            let value = (u32::from_le_bytes(word[j]) >> shift) & mask;
+            to[j] = value.cast_signed() as f32 - middle;
         }
         if let Some(zeros) = zeros.get(k / format.block) {
             (0..NR).for_each(|j| to[j] -= zeros[j]);

@@ -1,5 +1,5 @@
 //! Four panels of 16 columns: eight accumulators, enough to hide the latency of two
-//! multiply-adds a cycle.
+//! multiply-adds per cycle.
 
 use super::Variant;
 use crate::Avx2;

@@ -1,4 +1,4 @@
-//! Two panels of 32 columns: four accumulators, which is what one load a cycle can feed.
+//! Two panels of 32 columns: four accumulators, matching one load per cycle.
 
 use super::Variant;
 use crate::Avx512;

@@ -1,4 +1,4 @@
-//! Two panels of 8 columns, left to the vectoriser: four accumulators of four lanes.
+//! Two panels of 8 columns, autovectorised: four accumulators of four lanes.
 
 use super::Variant;
 use crate::isa::{GENERIC_FMA, mul_add};

@@ -1,21 +1,21 @@
 //! `y[j] = y[j] + Σ_k x[k]·B[k,j]` in f32: one row times a packed matrix.
 //!
-//! **Operands.** x: `[k]`. B: whole panels of `[k][nr]`, as [`pack_b`](crate::gemm::pack_b)
-//! wrote them for the same instruction set. y: as many columns as the panels have, or up to `nr − 1`
+//! **Operands.** x: `[k]`. B: whole panels of `[k][nr]`, packed by [`pack_b`](crate::gemm::pack_b)
+//! for the same instruction set. y: as many columns as the panels have, or up to `nr − 1`
 //! fewer.
 //!
-//! **Order.** Every element is one chain of multiply-adds from what `y` holds in ascending `k`: the
-//! bits are those of [`Gemm`](crate::gemm::Gemm), and do not depend on how callers split
+//! **Order.** Every element is one chain of multiply-adds starting from the contents of `y`, in ascending `k`: the
+//! bits equal those of [`Gemm`](crate::gemm::Gemm), and do not depend on how callers split
 //! columns, nor on the direction of the [`Walk`]. Error: at most `γ(k+1)·Σ|x·b|`.
 //!
-//! **Edges.** `k = 0` leaves `y` as it is. NaN and infinities follow IEEE 754; nothing is skipped.
+//! **Edges.** `k = 0` leaves `y` unchanged. NaN and infinities follow IEEE 754; nothing is skipped.
 //!
-//! Memory decides: B is read once, two panels side by side, and nothing is copied.
+//! Bound by memory: B is read once, two panels at a time, and nothing is copied.
 
-/// In which order panels are read.
+/// The order in which panels are read.
 ///
-/// A matrix that is multiplied again and again but does not fit a cache is found there in part if
-/// what was read last is read first: by walking there and back.
+/// If a matrix that does not fit a cache is multiplied repeatedly, alternating the direction
+/// finds part of it in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Walk {
     /// From the first panel to the last.
@@ -24,14 +24,14 @@ pub enum Walk {
     Backward,
 }
 
-/// A kernel: its name and the columns it computes together.
+/// A kernel: its name and the columns that it computes together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// `<isa>_<panels>x<columns>`, the name of its file.
     pub name: &'static str,
-    /// Panels that are read side by side.
+    /// Panels read at a time.
     pub panels: usize,
-    /// The columns of a panel.
+    /// Columns per panel.
     pub nr: usize,
 }
 
@@ -50,11 +50,11 @@ pub fn variant(isa: crate::Isa) -> Variant {
 /// Adds `x·B` to `y`.
 ///
 /// # Panics
-/// If `b` is not exactly the panels that `y` needs.
+/// If `b` is not exactly the panels of `y`'s columns.
 pub fn add_row_times_panels(isa: crate::Isa, x: &[f32], b: &[f32], y: &mut [f32], walk: Walk) {
     let Variant { panels, nr, .. } = best(isa);
     let k = x.len();
-    assert_eq!(b.len(), y.len().next_multiple_of(nr) * k, "the panels of y's columns");
+    assert_eq!(b.len(), y.len().next_multiple_of(nr) * k, "length of packed B");
     if k == 0 {
         return;
     }

@@ -4,13 +4,13 @@ use super::{Walk, add_row_times_panels, best, variant};
 use crate::gemm::{self, Gemm, Lhs, Matrix, Start, Strided, pack_b, packed_b_len};
 use crate::{Activation, Isa};
 
-/// Numbers in [−1, 1] without a pattern that panels could share.
+/// Pseudo-random numbers in [−1, 1], different in each panel.
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + seed * 104_729) % 2003) as f32 / 1001.0 - 1.0).collect()
 }
 
-/// Called by the ladder for each variant: every edge size, either way, against the product of
-/// matrices, bit for bit.
+/// Called by the ladder for each variant: compares every edge size, in both directions, with the matrix
+/// product, bit by bit.
 pub(super) fn agrees_with_generic(isa: Isa) {
     let super::Variant { panels, nr, .. } = best(isa);
     for n in 1..=2 * panels * nr + 1 {
@@ -28,7 +28,7 @@ fn generic_has_the_bits_of_the_product() {
 }
 
 #[test]
-fn panels_are_those_of_the_product() {
+fn panels_equal_those_of_the_product() {
     for isa in Isa::all() {
         assert_eq!(variant(isa).nr, gemm::variant(isa).nr, "{isa:?}");
     }
@@ -37,7 +37,7 @@ fn panels_are_those_of_the_product() {
 fn check(isa: Isa, n: usize, k: usize, walk: Walk) {
     let (x, b, old) = (numbers(k, 1), numbers(k * n, 2), numbers(n, 3));
     let mut packed = vec![f32::NAN; packed_b_len(isa, k, n)];
-    // Of a B as it stands, for that of one row times panels is what is tested.
+    // An unpacked B, because a packed one is multiplied by the kernel under test.
     let b = Matrix::row_major(&b, k, n);
     pack_b(isa, &b, &mut packed);
     let a = Lhs::Strided { a: Matrix::row_major(&x, 1, k), alpha: 1.0 };

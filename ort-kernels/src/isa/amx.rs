@@ -1,15 +1,15 @@
-//! Matrix tiles (AMX): the permission to use them, and the one product that runs on them.
+//! Matrix tiles (AMX): the permission to use them, and the product that runs on them.
 //!
-//! The compiler knows no tiles, so the product is one block of assembly that configures them, uses
-//! them and gives them back: nothing of their state outlives it.
-#![expect(unsafe_code, reason = "instructions that the standard library has no functions for")]
+//! The compiler has no support for tiles, so the product is one block of assembly that configures, uses
+//! and releases them: no state outlives it.
+#![expect(unsafe_code, reason = "instructions without intrinsics in the standard library")]
 
 use super::Amx;
 use crate::tiles::{B_STEP, Lhs, Line, Rhs, SIDE, Sums};
 use std::arch::asm;
 use std::sync::OnceLock;
 
-/// Whether this machine multiplies matrices of bfloat16 and the system lets this process do so.
+/// Whether this machine multiplies matrices of bfloat16 and the system permits it to this process.
 pub(super) fn is_permitted() -> bool {
     static PERMITTED: OnceLock<bool> = OnceLock::new();
     // Leaf 7: bit 22 of EDX is AMX-BF16, bit 24 AMX-TILE. Source: Intel SDM volume 2, CPUID.
@@ -19,7 +19,7 @@ pub(super) fn is_permitted() -> bool {
     })
 }
 
-/// Asks Linux for the state of tiles, for all threads of the process; others have no such call.
+/// Requests the tile state from Linux for all threads of the process; other systems have no such call.
 fn request_tiles() -> bool {
     if !cfg!(target_os = "linux") {
         return false;
@@ -29,8 +29,8 @@ fn request_tiles() -> bool {
     const REQUEST: usize = 0x1023;
     const TILE_DATA: usize = 18;
     let result: isize;
-    // SAFETY: a system call with two numbers and no memory. It changes nothing but the size of
-    // the state that the system saves for threads of this process; the registers it destroys
+    // SAFETY: a system call with two integers and no memory. It changes only the size of
+    // the state that the system saves for threads of this process; the registers it clobbers
     // are named.
     unsafe {
         asm!("syscall", inlateout("rax") ARCH_PRCTL => result, in("rdi") REQUEST,
@@ -55,8 +55,8 @@ static CONFIGURATION: Configuration = {
 #[repr(align(64))]
 struct Configuration(#[expect(dead_code, reason = "read by its address")] [u8; 64]);
 
-/// The four products of two tiles of A with two of B; and requests for 16 lines of the step of B
-/// that comes next, from byte `$b` of it on, and for 8 lines of what is needed later.
+/// The four products of two tiles of A with two of B; prefetches 16 lines of the next step of B,
+/// starting at byte `$b`, and 8 lines of the data needed later.
 macro_rules! products {
     ($b:literal, $later:literal) => {
         concat!(
@@ -78,7 +78,7 @@ macro_rules! products {
     };
 }
 
-/// Two tiles from `$from + $at` on.
+/// Loads two tiles starting at `$from + $at`.
 macro_rules! load {
     ($first:literal, $second:literal, $from:literal, $at:literal) => {
         concat!(
@@ -100,13 +100,13 @@ macro_rules! load {
     };
 }
 
-/// Bytes of what is needed later that a step asks for.
+/// Bytes of later data that each step prefetches.
 const AHEAD: usize = 6 * 8 * 64;
 
 /// `sums[n][f][p] = Σ_s Σ_{i+j≤2} a_i[s][n][p]·b_j[s][f]`, see [`tiles`](crate::tiles).
 ///
 /// # Panics
-/// If an operand is shorter than the steps say.
+/// If an operand is too short for the steps.
 pub(crate) fn multiply(
     _: Amx,
     a: Lhs<'_>,
@@ -118,7 +118,7 @@ pub(crate) fn multiply(
     if steps.is_empty() || sums.is_empty() {
         return sums.as_flattened_mut().fill([0.0; 16]);
     }
-    // So much of what is needed later a step asks for, that all is asked for if it can be.
+    // The bytes of later data per step, so that all of it is prefetched if possible.
     let stride = size_of_val(later) / (steps.len() * sums.len());
     // Corrections are added before what they correct. Registers: tmm0 to tmm3 are the sums of
     // (positions, filters) = (0, 0), (0, 1), (1, 0), (1, 1); tmm4 and tmm5 hold A, tmm6 and tmm7 B.
@@ -177,7 +177,7 @@ pub(crate) fn multiply(
     }
 }
 
-/// That every tile lies inside its operand.
+/// Checks that every tile is inside its operand.
 fn check(a: Lhs<'_>, steps: &[u32], b: &[Line], n_products: usize) {
     let farthest = steps.iter().copied().max().unwrap_or(0) as usize;
     let a_len = || a.part.checked_mul(2)?.checked_add(farthest)?.checked_add(n_products * SIDE);

@@ -1,8 +1,8 @@
-//! Floats to integers as the instructions of x86 do it.
+//! Float to integer conversions with the semantics of the x86 instructions.
 
-#![expect(unsafe_code, reason = "a conversion that checks nothing, of what is within its limits")]
+#![expect(unsafe_code, reason = "an unchecked conversion of values within its limits")]
 
-/// The integer part, without the branches and limits of `as`.
+/// The integer part, without the branches and saturation of `as`.
 macro_rules! truncations {
     ($($(#[$meta:meta])* $name:ident: $float:ty => $int:ty, $low:literal..$beyond:literal;)+) => {$(
         $(#[$meta])*
@@ -11,7 +11,7 @@ macro_rules! truncations {
         pub fn $name(x: $float) -> $int {
             let fits = x > $low && x < $beyond;
             let inside = if fits { x } else { 0.0 };
-            // SAFETY: the integer part of what is between the limits, or of zero, is an integer of the
+            // SAFETY: the integer part of a value between the limits, or of zero, is representable in the
             // type.
             let found = unsafe { inside.to_int_unchecked::<$int>() };
             if fits { found } else { <$int>::MIN }
@@ -19,12 +19,12 @@ macro_rules! truncations {
     )+};
 }
 truncations! {
-    /// The integer part; the least integer for what is beyond, NaN, and that integer.
+    /// The integer part; the least integer for out-of-range values and NaN.
     f32_to_i32: f32 => i32, -2_147_483_648.0..2_147_483_648.0;
-    /// As [`f32_to_i32`].
+    /// See [`f32_to_i32`].
     f32_to_i64: f32 => i64, -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
-    /// As [`f32_to_i32`].
+    /// See [`f32_to_i32`].
     f64_to_i32: f64 => i32, -2_147_483_649.0..2_147_483_648.0;
-    /// As [`f32_to_i32`].
+    /// See [`f32_to_i32`].
     f64_to_i64: f64 => i64, -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
 }

@@ -1,12 +1,12 @@
-//! How this thread treats denormals, and which it meets.
+//! How this thread treats denormals, and detection of them.
 
 use super::control;
 
-/// While it lives, this thread treats denormals as zero, as operands and as results; dropping it
-/// gives the thread back exactly the mode it had.
+/// While it exists, this thread treats denormals as zero, as operands and as results; dropping it
+/// restores the thread's previous mode exactly.
 ///
-/// It belongs to its thread (`!Send`) and nests. x86-64: MXCSR.FTZ and DAZ; AArch64: FPCR.FZ;
-/// elsewhere it does nothing. Arithmetic the compiler did beforehand, on constants, is not
+/// Bound to its thread (`!Send`); guards nest. x86-64: MXCSR.FTZ and DAZ; AArch64: FPCR.FZ;
+/// no effect on other targets. Constant folding by the compiler is not
 /// affected.
 #[derive(Debug)]
 pub struct FlushDenormals {
@@ -15,7 +15,7 @@ pub struct FlushDenormals {
 }
 
 impl FlushDenormals {
-    /// Switches this thread to flushing.
+    /// Enables flushing on this thread.
     #[must_use = "flushing ends when the guard is dropped"]
     pub fn new() -> Self {
         let previous = control::read();
@@ -23,9 +23,9 @@ impl FlushDenormals {
         Self { previous, this_thread: std::marker::PhantomData }
     }
 
-    /// Whether arithmetic of this thread met a denormal while the guard was held: a result that was
-    /// flushed or an operand that was not. An operand taken as zero leaves no trace in the
-    /// processor.
+    /// Whether arithmetic of this thread encountered a denormal while the guard was held: a result that was
+    /// flushed or an operand that was not. The processor does not record operands that were taken
+    /// as zero.
     #[must_use]
     pub fn met_denormal(&self) -> bool {
         control::read() & control::DENORMAL_SEEN != 0
@@ -40,16 +40,16 @@ impl Default for FlushDenormals {
 
 impl Drop for FlushDenormals {
     fn drop(&mut self) {
-        // What was seen stays seen, as it would have without the guard.
+        // Flags set meanwhile stay set, as without the guard.
         control::write(self.previous | control::read() & control::DENORMAL_SEEN);
     }
 }
 
-/// While it lives, tells what denormals arithmetic of this thread meets, in whatever mode the thread is.
+/// While it exists, reports the denormals that arithmetic of this thread encounters, in any mode.
 ///
-/// x86-64: the sticky flags of MXCSR, which are cleared at the beginning and joined with those of before
-/// at the end. Neither x87, nor integers, nor matrix tiles leave a trace in them. Elsewhere nothing is
-/// told. It belongs to its thread (`!Send`) and nests: what an inner one saw the outer one tells.
+/// x86-64: the sticky flags of MXCSR, which are cleared at the beginning and merged with their previous values
+/// at the end. They do not record x87, integers or matrix tiles. Other targets report
+/// nothing. Bound to its thread (`!Send`); guards nest: what an inner one records, the outer one reports.
 #[derive(Debug)]
 pub struct WatchDenormals {
     previous: control::Word,
@@ -57,10 +57,10 @@ pub struct WatchDenormals {
 }
 
 impl WatchDenormals {
-    /// Whether this processor tells anything.
-    pub const IS_TOLD: bool = control::DENORMAL_SEEN != 0;
+    /// Whether this target reports anything.
+    pub const IS_SUPPORTED: bool = control::DENORMAL_SEEN != 0;
 
-    /// Begins to watch.
+    /// Starts recording.
     #[must_use = "watching ends when the guard is dropped"]
     pub fn new() -> Self {
         let previous = control::read();
@@ -70,14 +70,14 @@ impl WatchDenormals {
         Self { previous, this_thread: std::marker::PhantomData }
     }
 
-    /// Whether an operand was denormal and counted as such. One that counted as zero leaves no trace.
+    /// Whether an operand was denormal and used as such. Operands taken as zero are not recorded.
     #[must_use]
     pub fn met_operand(&self) -> bool {
         control::read() & control::OPERAND_SEEN != 0
     }
 
-    /// Whether a result was too small for a normal number: flushed to zero, or rounded. One that is kept
-    /// and exact leaves no trace; whoever computes with it meets a denormal operand.
+    /// Whether a result was too small for a normal number: flushed to zero, or rounded. A denormal result that is
+    /// exact is not recorded; an operation that uses it has a denormal operand.
     #[must_use]
     pub fn met_result(&self) -> bool {
         control::read() & control::RESULT_SEEN != 0

@@ -1,17 +1,17 @@
-//! The choice of an instruction set.
+//! The selection of an instruction set.
 
 use super::{Amx, Avx2, Avx512, Avx512Vnni, GENERIC_FMA};
 
-/// The instruction set kernels are chosen for.
+/// The instruction set that kernels are selected for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
-    /// What AVX-512 has, and eight tiles of 16 by 16 sums.
+    /// AVX-512, and eight tiles of 16 by 16 sums.
     Amx(Amx),
     /// 16 lanes of f32, 32 registers.
     Avx512(Avx512),
     /// 8 lanes of f32, 16 registers.
     Avx2(Avx2),
-    /// What every processor of the target has.
+    /// The target's baseline.
     Generic,
 }
 
@@ -22,8 +22,8 @@ impl Isa {
         Self::all().next().unwrap_or(Self::Generic)
     }
 
-    /// The set named `amx`, `avx512`, `avx2` or `generic`; `None` for another name or if the machine lacks
-    /// it.
+    /// The set named `amx`, `avx512`, `avx2` or `generic`; `None` for another name or if the machine does not
+    /// support it.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         match name {
@@ -40,7 +40,7 @@ impl Isa {
         ["amx", "avx512", "avx2", "generic"].into_iter().filter_map(Self::by_name)
     }
 
-    /// The name `by_name` takes.
+    /// The name that `by_name` accepts.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl Isa {
         }
     }
 
-    /// The AMX token, if kernels for it may be chosen.
+    /// The AMX token, if kernels for it may be selected.
     #[must_use]
     pub fn amx(self) -> Option<Amx> {
         match self {
@@ -60,7 +60,7 @@ impl Isa {
         }
     }
 
-    /// The AVX-512 token, if kernels for it may be chosen; AMX includes AVX-512.
+    /// The AVX-512 token, if kernels for it may be selected; AMX includes AVX-512.
     #[must_use]
     pub fn avx512(self) -> Option<Avx512> {
         match self {
@@ -70,13 +70,13 @@ impl Isa {
         }
     }
 
-    /// The AVX-512 VNNI token, if kernels for AVX-512 may be chosen and this machine has it.
+    /// The AVX-512 VNNI token, if kernels for AVX-512 may be selected and this machine has it.
     #[must_use]
     pub fn avx512_vnni(self) -> Option<Avx512Vnni> {
         self.avx512().and_then(Avx512Vnni::of)
     }
 
-    /// The AVX2 token, if kernels for it may be chosen; AVX-512 includes AVX2.
+    /// The AVX2 token, if kernels for it may be selected; AVX-512 includes AVX2.
     #[must_use]
     pub fn avx2(self) -> Option<Avx2> {
         match self {
@@ -85,16 +85,16 @@ impl Isa {
         }
     }
 
-    /// Whether what is read in order comes sooner if the processor alone looks ahead than if it is told
-    /// what to fetch: of Zen 4, which reads its third-level cache at 98 GB/s so and at 84 otherwise.
-    /// Processors with matrix tiles, whose third level is far, are told.
+    /// Whether sequential reads are faster with the hardware prefetcher alone than with software
+    /// prefetch: on Zen 4, which reads its third-level cache at 98 GB/s without and 84 with it.
+    /// Processors with matrix tiles, whose third level has a long latency, need software prefetch.
     #[must_use]
     pub fn fetches_ahead(self) -> bool {
         self.amx().is_none()
     }
 
-    /// An estimate of the f32 operations a core can finish in a cycle: two multiply-add units (or
-    /// one multiplier and one adder without FMA), two operations a lane.
+    /// An estimate of the peak f32 operations of a core per cycle: two multiply-add units (or
+    /// one multiplier and one adder without FMA), two operations per lane.
     #[must_use]
     pub fn flops_per_cycle(self) -> usize {
         match self {

@@ -1,17 +1,17 @@
-//! Work over types that the caller chooses.
+//! Generic work that is compiled for each instruction set.
 
 use super::{GENERIC_FMA, Isa};
 
-/// Work that is written once, over any types, and compiled for each instruction set by [`Isa::run`].
+/// Generic work, compiled for each instruction set by [`Isa::run`].
 pub trait Task {
-    /// What it gives.
+    /// The result.
     type Output;
     /// Whether registers of 512 bits are worth code of their own. Without, a machine that has them runs the code for AVX2:
     /// for work that memory bounds, or that is compiled for many types.
     const IS_WIDE: bool = true;
 
-    /// Does it. `FMA` tells whether a fused multiply-add is one instruction. Implementations are
-    /// `#[inline(always)]`, or they are compiled for no instruction set in particular.
+    /// Does the work. `FMA`: a fused multiply-add is one instruction. Implementations must be
+    /// `#[inline(always)]`; otherwise they are compiled for the baseline only.
     fn run<const FMA: bool>(self) -> Self::Output;
 }
 

@@ -9,7 +9,7 @@ fn halved() -> f32 {
 }
 
 #[test]
-fn names_lead_back_to_the_same_set() {
+fn names_round_trip() {
     for isa in Isa::all() {
         assert_eq!(Isa::by_name(isa.name()), Some(isa));
     }
@@ -49,7 +49,7 @@ fn a_flushed_result_is_reported() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn what_an_inner_guard_saw_the_outer_reports() {
+fn the_outer_guard_reports_denormals_of_the_inner() {
     let outer = FlushDenormals::new();
     {
         let _inner = FlushDenormals::new();
@@ -58,7 +58,7 @@ fn what_an_inner_guard_saw_the_outer_reports() {
     assert!(outer.met_denormal());
 }
 
-/// What is met in computing: a denormal operand, a result too small for a normal number.
+/// The recorded flags: a denormal operand, and a result too small for a normal number.
 #[cfg(target_arch = "x86_64")]
 fn watched(compute: impl FnOnce() -> f32) -> (bool, bool) {
     let watch = WatchDenormals::new();
@@ -68,13 +68,13 @@ fn watched(compute: impl FnOnce() -> f32) -> (bool, bool) {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn a_watch_tells_operands_that_count_and_results_that_do_not() {
+fn denormal_operands_and_underflowing_results_are_reported() {
     let normal = || black_box(1.5f32) * black_box(0.5);
     let operand = || black_box(f32::from_bits(3)) * black_box(1e30);
     let inexact = || black_box(f32::MIN_POSITIVE) * black_box(0.3);
     let found = || (watched(normal), watched(operand), watched(halved), watched(inexact));
     let (none, result) = ((false, false), (false, true));
-    // Half of the least normal number is exact: kept, it leaves no trace.
+    // Half of the least normal number is exact: if kept, it is not recorded.
     assert_eq!(found(), (none, (true, false), none, result));
     let _flushed = FlushDenormals::new();
     assert_eq!(found(), (none, none, result, result));
@@ -82,7 +82,7 @@ fn a_watch_tells_operands_that_count_and_results_that_do_not() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn what_was_met_before_a_watch_is_not_forgotten_after_it() {
+fn flags_from_before_a_watch_are_restored() {
     let outer = WatchDenormals::new();
     black_box(black_box(f32::from_bits(3)) * black_box(1e30));
     assert_eq!(watched(|| 1.0), (false, false));

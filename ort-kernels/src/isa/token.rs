@@ -1,26 +1,26 @@
-//! The tokens: each can only be had from its `detect`.
+//! The tokens: only `detect` creates them.
 
-/// Proof that this machine runs AVX-512 (F, BW, DQ, VL), AVX2, FMA and F16C. It knows whether there are
-/// dot products of bytes, too, for to ask the processor for every tile takes as long as a small one.
+/// Proof that this machine supports AVX-512 (F, BW, DQ, VL), AVX2, FMA and F16C. It records whether int8 dot
+/// products are supported as well, because detecting that for every tile takes as long as a small tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avx512 {
     has_vnni: bool,
 }
 
-/// Proof that this machine runs what [`Avx512`] proves, and the dot products of bytes (VNNI).
+/// Proof that this machine supports everything that [`Avx512`] proves, and int8 dot products (VNNI).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avx512Vnni(Avx512);
 
-/// Proof that this machine runs what [`Avx512`] proves, and multiplies matrices of bfloat16 (AMX).
+/// Proof that this machine supports everything that [`Avx512`] proves, and bfloat16 matrix products (AMX).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amx(Avx512);
 
-/// Proof that this machine runs AVX2, FMA and F16C.
+/// Proof that this machine supports AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avx2(());
 
 impl Avx512 {
-    /// The token, if this machine has the instructions.
+    /// The token, if this machine supports the instructions.
     #[must_use]
     pub fn detect() -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
@@ -32,7 +32,7 @@ impl Avx512 {
 }
 
 impl Avx512Vnni {
-    /// The token, if this machine has the instructions.
+    /// The token, if this machine supports the instructions.
     #[must_use]
     pub fn detect() -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
@@ -42,14 +42,14 @@ impl Avx512Vnni {
         None
     }
 
-    /// The token, if the machine that has AVX-512 has the instructions.
+    /// The token, if a machine with AVX-512 supports the instructions.
     pub(super) fn of(token: Avx512) -> Option<Self> {
         token.has_vnni.then_some(Self(token))
     }
 }
 
 impl Amx {
-    /// The token, if this machine has the instructions and the system permits them.
+    /// The token, if this machine supports the instructions and the system permits them.
     #[must_use]
     pub fn detect() -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
@@ -61,7 +61,7 @@ impl Amx {
 }
 
 impl Avx2 {
-    /// The token, if this machine has the instructions.
+    /// The token, if this machine supports the instructions.
     #[must_use]
     pub fn detect() -> Option<Self> {
         #[cfg(target_arch = "x86_64")]

@@ -1,22 +1,22 @@
-//! Pooling of a whole plane to one pixel.
+//! Global pooling of a plane to one pixel.
 
 use super::lanes;
 use crate::conv_f32::{Fold, Max, Sum};
 
-/// Pixels that are folded at the same time.
+/// Pixels folded at the same time.
 const WAYS: usize = 4;
-/// Pixels whose fold is one term of the whole: sums have an error of at most `γ(n/256 + 67)·Σ|x|`.
+/// Pixels whose fold is one term of the total: sums have an error of at most `γ(n/256 + 67)·Σ|x|`.
 const CHUNK: usize = 256;
 
 per_isa! {
-    /// `y[l] = max_p x[p·block + l]`, NaN if there is one; −∞ of no pixels.
+    /// `y[l] = max_p x[p·block + l]`, NaN if any is; −∞ without pixels.
     ///
     /// `x: [n][block]`, `y: [block]`.
     pub fn global_max<FMA>(x: &[f32], y: &mut [f32]) {
         by_lanes!(y.len() => fold_plane::<_, Max>(&Max, x, y));
     }
 
-    /// `y[l] = Σ_p x[p·block + l]`; 0 of no pixels.
+    /// `y[l] = Σ_p x[p·block + l]`; 0 without pixels.
     ///
     /// `x: [n][block]`, `y: [block]`. Error: at most `γ(n/256 + 67)·Σ|x|`.
     pub fn global_sum<FMA>(x: &[f32], y: &mut [f32]) {

@@ -1,15 +1,15 @@
-//! Images of f32 in blocks of channels, `[N][C/B][H][W][B]`: everything but convolution.
+//! Operations on f32 images in NCHWc, `[N][C/B][H][W][B]`, except convolution.
 //!
 //! A *pixel* is the `B` elements of one position in one block, a *plane* all pixels of a block.
-//! Blocks of any size will do; vectors run along pixels, so that multiples of 16 are best, then of
+//! Blocks of any size are supported; vectors run along pixels, so multiples of 16 are best, then of
 //! 8 and of 4.
 //!
-//! - [`Reorder`] copies from and to images in planes or with channels last.
+//! - [`Reorder`] converts from and to NCHW or NHWC.
 //! - [`Pool`], [`global_max`] and [`global_sum`] fold windows and whole planes.
-//! - [`pick_pixels`], [`blend_pixels`] and [`blend_rows`] make rows of pixels of other rows, which
-//!   is what enlarging an image comes down to.
+//! - [`pick_pixels`], [`blend_pixels`] and [`blend_rows`] compute rows of pixels from other rows, which
+//!   upsampling consists of.
 
-/// Calls `$f::<L, …>` with as many lanes as divide a pixel of `$block` elements.
+/// Calls `$f::<L, …>` with the largest supported number of lanes that divides a pixel of `$block` elements.
 macro_rules! by_lanes {
     ($block:expr => $f:ident::<_ $(, $generic:ty)*>($($arg:expr),* $(,)?)) => {
         match $block {
@@ -31,7 +31,7 @@ pub use pool::Pool;
 pub use reorder::Reorder;
 pub use sample::{blend_pixels, blend_rows, pick_pixels};
 
-/// `L` elements of `x` from `at` on.
+/// `L` elements of `x` starting at `at`.
 #[inline(always)]
 fn lanes<const L: usize>(x: &[f32], at: usize) -> [f32; L] {
     let mut lanes = [0.0; L];

@@ -1,39 +1,39 @@
 //! Pooling of a plane.
 //!
-//! Row by row of the result: the input rows of its windows become one line, element by element,
-//! with what is outside the plane on either side; then the pixels of each window become one.
+//! Row by row of the result: the input rows of its windows are folded to one padded line,
+//! element by element; then the pixels of each window of the line are folded.
 
 use super::lanes;
 use crate::Isa;
 use crate::conv_f32::{Axis, Fold, Layers, Max, PoolKind, Sum, fold_rows};
 use std::ops::Range;
 
-/// One pixel a window. Sums are of columns, then of rows; everything else is as in
+/// One pixel per window. Sums are over columns, then rows; everything else is as in
 /// [`conv_f32::Pool`](crate::conv_f32::Pool).
 #[derive(Clone, Copy, Debug)]
 pub struct Pool {
-    /// Which instructions to use.
+    /// The instruction set.
     pub isa: Isa,
-    /// Elements of a pixel, at least 1.
+    /// Elements per pixel, at least 1.
     pub block: usize,
     /// Height and width.
     pub axes: [Axis; 2],
-    /// Which value.
+    /// The value of a window.
     pub kind: PoolKind,
 }
 
 impl Pool {
-    /// The elements of scratch [`Pool::run`] needs, however many rows it computes.
+    /// Elements of scratch for [`Pool::run`], for any number of rows.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         self.axes[1].padded() * self.block
     }
 
-    /// The output rows `rows` of one plane: `plane: [height][width][block]`, `out:
+    /// Computes the output rows `rows` of one plane: `plane: [height][width][block]`, `out:
     /// [rows.len()][width out][block]`.
     ///
     /// # Panics
-    /// If the plane, `out` or the scratch is shorter than the axes say.
+    /// If the plane, `out` or the scratch is too short for the axes.
     pub fn run(&self, plane: &[f32], rows: Range<usize>, out: &mut [f32], scratch: &mut [f32]) {
         let line = &mut scratch[..self.scratch_len()];
         let len = (self.axes[1].output * self.block).max(1);
@@ -52,7 +52,7 @@ impl Pool {
         }
     }
 
-    /// Divides the sums of output row `y` by the taps that count.
+    /// Divides the sums of output row `y` by the counted taps.
     fn divide(&self, y: usize, counts_padding: bool, out: &mut [f32]) {
         let [height, width] = &self.axes;
         let n = height.n_taps(y, counts_padding);
@@ -78,7 +78,7 @@ per_isa! {
     }
 }
 
-/// Output row `y`, through the line.
+/// Computes output row `y`, through the line.
 #[inline(always)]
 fn fold<F: Fold>(
     fold: &F,
@@ -96,7 +96,7 @@ fn fold<F: Fold>(
     by_kernel(fold, pool, line, out);
 }
 
-/// Windows of usual widths are unrolled.
+/// Windows of common widths are unrolled.
 #[inline(always)]
 fn by_kernel<F: Fold>(fold: &F, pool: &Pool, line: &[f32], out: &mut [f32]) {
     match pool.axes[1].kernel {

@@ -1,37 +1,37 @@
-//! Between blocks and planes, or pixels of all channels.
+//! Conversion between NCHWc and NCHW or NHWC.
 
 use crate::Isa;
 use crate::transpose::transpose;
 use std::ops::Range;
 
-/// Pixels that are filled and copied while they are in the first-level cache.
+/// Pixels that are zeroed and copied while they are in the first-level cache.
 const TILE: usize = 64;
 
 /// Images in three layouts:
 ///
 /// ```text
-/// blocks   [N][n_blocks][n_pixels][block]     channel c is lane c mod block of block c / block
-/// planes   [N][n_channels][n_pixels]
-/// pixels   [N][n_pixels][n_channels]
+/// blocks   [N][n_blocks][n_pixels][block]     NCHWc: channel c is lane c mod block of block c / block
+/// planes   [N][n_channels][n_pixels]          NCHW
+/// pixels   [N][n_pixels][n_channels]          NHWC
 /// ```
 ///
-/// Every function writes any part of its result, from the element its arguments name for as many
-/// as there are in `y`, so that callers may split it as they like.
+/// Every function writes any part of its result, starting at the element given by its arguments, for the
+/// length of `y`, so that callers may split it arbitrarily.
 #[derive(Clone, Copy, Debug)]
 pub struct Reorder {
-    /// Which instructions to use.
+    /// The instruction set.
     pub isa: Isa,
-    /// Channels of a block, at least 1.
+    /// Channels per block, at least 1.
     pub block: usize,
-    /// Blocks of an image.
+    /// Blocks per image.
     pub n_blocks: usize,
-    /// Channels of an image outside blocks, at most `n_blocks·block`.
+    /// Channels per image in NCHW and NHWC, at most `n_blocks·block`.
     pub n_channels: usize,
     /// Height times width.
     pub n_pixels: usize,
 }
 
-/// What is copied of one block: some pixels, and where the first is in the result.
+/// A copied part of one block: some pixels, and the position of the first in the result.
 struct Piece {
     image: usize,
     block: usize,
@@ -41,11 +41,11 @@ struct Piece {
 }
 
 impl Reorder {
-    /// Blocks from planes. `at` counts pixels of blocks; `y` holds whole ones. Lanes without a
+    /// NCHW to NCHWc. `at` counts pixels of blocks; `y` holds whole ones. Lanes without a
     /// channel become 0.
     ///
     /// # Panics
-    /// If `x` is not as long as the sizes say, or `y` is longer than the rest of the result.
+    /// If `x` does not have the length of the image, or `y` is longer than the rest of the result.
     pub fn planes_to_blocks(&self, x: &[f32], at: usize, y: &mut [f32]) {
         for piece in self.pieces(at..at + y.len() / self.block, self.n_pixels) {
             let channel = piece.image * self.n_channels + piece.block * self.block;
@@ -57,12 +57,12 @@ impl Reorder {
         }
     }
 
-    /// Blocks from pixels of all channels; otherwise as [`Reorder::planes_to_blocks`].
+    /// NHWC to NCHWc; otherwise as [`Reorder::planes_to_blocks`].
     ///
     /// # Panics
     /// As [`Reorder::planes_to_blocks`].
     pub fn pixels_to_blocks(&self, x: &[f32], at: usize, y: &mut [f32]) {
-        // A few pixels for all blocks, then the next: memory is read in order.
+        // A few pixels for all blocks, then the next: memory is read sequentially.
         for piece in self.pieces(at..at + y.len() / self.block, TILE) {
             let image = piece.image * self.n_pixels;
             self.fill(&piece, at, y, |n_lanes, pixel, y| {
@@ -73,7 +73,7 @@ impl Reorder {
         }
     }
 
-    /// Planes from blocks. `at` counts planes of channels; `y` holds whole ones.
+    /// NCHWc to NCHW. `at` counts planes of channels; `y` holds whole ones.
     ///
     /// # Panics
     /// As [`Reorder::planes_to_blocks`].
@@ -91,7 +91,7 @@ impl Reorder {
         }
     }
 
-    /// Pixels of all channels from blocks. `at` counts pixels; `y` holds whole ones.
+    /// NCHWc to NHWC. `at` counts pixels; `y` holds whole ones.
     ///
     /// # Panics
     /// As [`Reorder::planes_to_blocks`].
@@ -112,12 +112,12 @@ impl Reorder {
         }
     }
 
-    /// Where a block of `x` begins.
+    /// The offset of a block of `x`.
     fn start(&self, image: usize, block: usize) -> usize {
         (image * self.n_blocks + block) * self.n_pixels * self.block
     }
 
-    /// The pixels of `range`, which counts those of all blocks, image by image: `tile` of each
+    /// The pixels of `range`, which counts those of all blocks, image by image: `tile` pixels of each
     /// block, then the next of each.
     fn pieces(&self, range: Range<usize>, tile: usize) -> impl Iterator<Item = Piece> {
         let &Self { n_blocks, n_pixels, .. } = self;
@@ -143,8 +143,8 @@ impl Reorder {
         })
     }
 
-    /// Calls `copy` with how many lanes of a piece have a channel, from which pixel of the plane on
-    /// they are copied, and where to: into zeros, if there is a lane without.
+    /// Calls `copy` with the number of lanes of a piece that have a channel, the first pixel to copy,
+    /// and the destination, which is zeroed first if there is a lane without a channel.
     #[inline(always)]
     fn fill(
         &self,
@@ -180,7 +180,7 @@ fn copy_rows(
 per_isa! {
     fn copy<FMA>(size: [usize; 2], x: (&[f32], usize), y: (&mut [f32], usize)) {
         match size[1] {
-            // Few registers instead of a call.
+            // A few registers instead of a call.
             16 => copy_runs::<16>(size, x, y),
             8 => copy_runs::<8>(size, x, y),
             _ => copy_runs::<0>(size, x, y),

@@ -1,5 +1,5 @@
-//! Rows of pixels made of rows of pixels. Rows are as long as their operands; a weight is applied
-//! by a multiplication, sums are rounded once more.
+//! Rows of pixels computed from rows of pixels. Rows are as long as their operands; weights are
+//! multiplied, and each sum is rounded once more.
 
 use super::lanes;
 

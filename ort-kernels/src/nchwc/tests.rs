@@ -1,4 +1,4 @@
-//! Every kernel against its formula, lane by lane, on every instruction set: small integers are
+//! Compares every kernel with its formula, lane by lane, on every instruction set: small integers are
 //! exact.
 
 use super::{Pool, Reorder, blend_pixels, blend_rows, global_max, global_sum, pick_pixels};
@@ -8,7 +8,7 @@ use crate::conv_f32::{Axis, Pool as PlanePool, PoolKind};
 /// Each number of lanes, more than one vector of each, and none that fits.
 const BLOCKS: [usize; 7] = [1, 2, 4, 8, 12, 16, 32];
 
-/// Small integers of no obvious pattern.
+/// Small pseudo-random integers.
 fn integers(count: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 2_654_435_761) >> 7) as f32 % 8.0 - 3.0).collect()
 }
@@ -26,7 +26,7 @@ fn axes() -> Vec<[Axis; 2]> {
         axis(12, 3, 2, 2, [2, 2]),
         axis(9, 2, 2, 1, [0, 1]),
         axis(3, 7, 1, 1, [3, 3]),
-        // Windows that see nothing, and one that hangs over the padding.
+        // Windows entirely in padding, and one that extends past the padding.
         Axis { output: 5, ..axis(3, 2, 2, 1, [4, 1]) },
     ];
     axes.iter().flat_map(|h| axes.iter().map(|w| [*h, *w])).collect()
@@ -38,7 +38,7 @@ fn lane(x: &[f32], block: usize, lane: usize) -> Vec<f32> {
 }
 
 #[test]
-fn a_pool_of_pixels_is_that_of_each_lane() {
+fn a_pool_of_pixels_pools_each_lane() {
     let kinds = [true, false].map(|count_padding| PoolKind::Average { count_padding });
     for (axes, block) in axes().iter().flat_map(|axes| BLOCKS.map(|block| (*axes, block))) {
         let [h, w] = axes;
@@ -109,13 +109,13 @@ fn in_pieces(len: usize, unit: usize, write: impl Fn(usize, &mut [f32])) -> Vec<
 }
 
 #[test]
-fn every_channel_finds_its_lane_and_back() {
+fn every_channel_is_packed_and_unpacked() {
     let sizes: [(usize, usize, usize); 5] =
         [(1, 3, 1), (2, 16, 49), (1, 20, 130), (3, 33, 6), (1, 64, 16)];
     for ((n, n_channels, n_pixels), block) in
         sizes.iter().flat_map(|&size| BLOCKS.map(|block| (size, block)))
     {
-        // A block more than the channels need: all padding.
+        // One block more than the channels need, all padding.
         let n_blocks = n_channels.div_ceil(block) + 1;
         let (len, padded) = (n * n_channels * n_pixels, n * n_blocks * n_pixels * block);
         let planes: Vec<f32> = (1..=len).map(|i| i as f32).collect();

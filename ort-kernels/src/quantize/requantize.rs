@@ -1,4 +1,4 @@
-//! Quantized values of the sums of a product, a factor a column or a row.
+//! Requantization of the sums of a product, with a factor per column or row.
 
 use std::ops::Range;
 
@@ -8,16 +8,16 @@ use crate::{Isa, Task};
 /// Factors of the elements of a matrix.
 #[derive(Clone, Copy, Debug)]
 pub enum Scales<'a> {
-    /// One a column.
+    /// One per column.
     ByColumn(&'a [f32]),
-    /// One a row.
+    /// One per row.
     ByRow(&'a [f32]),
 }
 
-/// What becomes of sums: `y = saturate(round(sum·factor) + zero_point)`, half to even, NaN to 0.
+/// The requantization of sums: `y = saturate(round(sum·factor) + zero_point)`, half to even, NaN to 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Requantize<'a> {
-    /// What sums are multiplied with.
+    /// The factors of sums.
     pub factors: Scales<'a>,
     /// The zero point of the results.
     pub zero_point: i16,
@@ -32,10 +32,10 @@ impl Requantize<'_> {
         factors.iter().all(|factor| factor.is_finite())
     }
 
-    /// That of a part of the matrix.
+    /// The requantization of a part of the matrix.
     ///
     /// # Panics
-    /// If there are fewer factors.
+    /// If there are too few factors.
     #[must_use]
     pub fn part(&self, rows: Range<usize>, columns: Range<usize>) -> Self {
         let factors = match self.factors {
@@ -61,7 +61,7 @@ impl Requantize<'_> {
         }
     }
 
-    /// Writes the quantized values of the sums of row `r` into `y`, bytes of the sign of the results.
+    /// Writes the quantized values of the sums of row `r` to `y`, bytes with the sign of the results.
     ///
     /// # Panics
     /// If there are fewer sums or factors than `y` has elements.
@@ -94,16 +94,16 @@ pub(crate) mod x86 {
         _mm512_mul_ps, _mm512_set1_ps,
     };
 
-    /// A float that saturates every code, but still converts to an integer.
+    /// Saturates every type, but still converts to an integer.
     const LARGE: f32 = 1e9;
 
     features! { Avx512 enabled
         /// `round(sum·factor)`, half to even, of 16 lanes; `factors` are the bits of finite floats. Packing with
-        /// saturation makes quantized values of it.
+        /// saturation completes the quantization.
         #[inline]
         pub(crate) fn scaled(sums: __m512i, factors: __m512i) -> __m512i {
             let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_castsi512_ps(factors));
-            // What is too small converts to the least integer, what is too large would, too.
+            // Too small values convert to the least integer, and so would too large ones.
             _mm512_cvtps_epi32(_mm512_min_ps(scaled, _mm512_set1_ps(LARGE)))
         }
     }

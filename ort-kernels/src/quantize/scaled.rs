@@ -1,6 +1,6 @@
-//! Quantized values of every type from floats and back, with one scale or many; and sums that become floats in steps.
+//! Quantization and dequantization of every type, with one or many scales; and stepwise conversion of sums to floats.
 
-use super::{Code, Factors, Whole, code};
+use super::{Factors, QuantizedInt, Whole, quantized};
 use crate::{Isa, Task};
 
 struct Quantize<'a, T> {
@@ -10,7 +10,7 @@ struct Quantize<'a, T> {
     y: &'a mut [T],
 }
 
-impl<T: Code> Task for Quantize<'_, T> {
+impl<T: QuantizedInt> Task for Quantize<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -21,25 +21,25 @@ impl<T: Code> Task for Quantize<'_, T> {
         match (scale, zero_point) {
             (Factors::One(scale), Factors::One(zero)) => {
                 for i in 0..n {
-                    y[i] = code(x[i] / scale, zero);
+                    y[i] = quantized(x[i] / scale, zero);
                 }
             }
             (Factors::Each(scales), Factors::Each(zeros)) => {
                 let (scales, zeros) = (&scales[..n], &zeros[..n]);
                 for i in 0..n {
-                    y[i] = code(x[i] / scales[i], zeros[i]);
+                    y[i] = quantized(x[i] / scales[i], zeros[i]);
                 }
             }
-            _ => unreachable!("invariant: scales and zero points are alike"),
+            _ => unreachable!("invariant: equally many scales and zero points"),
         }
     }
 }
 
-/// `y = saturate(round(x / scale) + zero_point)`, for one scale and zero point or as many as elements.
+/// `y = saturate(round(x / scale) + zero_point)`, with one scale and zero point or one per element.
 ///
 /// # Panics
-/// If there are many of one, but not of the other.
-pub fn quantize<T: Code>(
+/// If one is single and the other is not.
+pub fn quantize<T: QuantizedInt>(
     isa: Isa,
     x: &[f32],
     (scale, zero_point): (Factors<'_>, Factors<'_>),
@@ -75,7 +75,7 @@ impl<T: Whole> Task for Dequantize<'_, T> {
                     y[i] = (x[i].float() - zeros[i]) * scales[i];
                 }
             }
-            _ => unreachable!("invariant: scales and zero points are alike"),
+            _ => unreachable!("invariant: equally many scales and zero points"),
         }
     }
 }
@@ -83,7 +83,7 @@ impl<T: Whole> Task for Dequantize<'_, T> {
 /// `y = (x − zero_point) · scale`, likewise.
 ///
 /// # Panics
-/// If there are many of one, but not of the other.
+/// If one is single and the other is not.
 pub fn dequantize<T: Whole>(
     isa: Isa,
     x: &[T],
@@ -97,7 +97,7 @@ per_isa! {
     /// `y = sum · scale · factor + summand`, each step rounded; `next` is factor and summand.
     ///
     /// # Panics
-    /// If one of them is one number and another is not.
+    /// If one of them is single and another is not.
     pub fn scale_and_shift<FMA>(
         sums: &[i32],
         scale: Factors<'_>,
@@ -119,7 +119,7 @@ per_isa! {
                     y[i] = sums[i] as f32 * scale[i] * factor[i] + summand[i];
                 }
             }
-            _ => unreachable!("invariant: they are alike"),
+            _ => unreachable!("invariant: equally many of each"),
         }
     }
 }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_scale_is_as_many_alike() {
+    fn one_scale_equals_many_equal_scales() {
         let x: Vec<f32> = (0_u8..200).map(|i| f32::from(i) * 0.37 - 30.0).collect();
         let (scales, zeros) = ([0.25; 200], [3.0; 200]);
         let one = (Factors::One(0.25), Factors::One(3.0));
@@ -163,17 +163,17 @@ mod tests {
         }
     }
 
-    /// The definition: rounded half to even, then moved by the zero point, then saturated; NaN is 0.
+    /// The definition: rounded half to even, then shifted by the zero point, then saturated; NaN is 0.
     #[test]
-    fn codes_are_those_of_the_definition() {
+    fn quantized_values_are_those_of_the_definition() {
         let halves = (-1200_i16..1200).map(|i| f32::from(i) / 4.0);
         let others = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -1e30, 8_388_609.0, -0.0];
         let x: Vec<f32> = halves.chain(others).collect();
         for zero in [-128.0, -3.0, 0.0, 7.0, 127.0] {
             let expected = |x: f32| -> i8 {
-                let code = x.round_ties_even() + zero;
-                let code = if code.is_nan() { 0.0 } else { code.clamp(-128.0, 127.0) };
-                (-128..=127).find(|&i| f32::from(i) == code).unwrap()
+                let value = x.round_ties_even() + zero;
+                let value = if value.is_nan() { 0.0 } else { value.clamp(-128.0, 127.0) };
+                (-128..=127).find(|&i| f32::from(i) == value).unwrap()
             };
             let expected: Vec<i8> = x.iter().map(|&x| expected(x)).collect();
             for isa in Isa::all() {

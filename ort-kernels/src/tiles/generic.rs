@@ -1,4 +1,4 @@
-//! The product as it is written, in f32.
+//! The product by its definition, in f32.
 
 use super::{B_STEP, Lhs, Line, Rhs, SIDE, Sums, Variant};
 

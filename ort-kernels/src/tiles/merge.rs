@@ -1,12 +1,12 @@
 //! `y[p] = clamp(sums[p] + (bias + y[p]))`, for positions of 16 filters.
 //!
-//! **Operands.** As many positions as `sums` and y both have. What [`Start`] lacks counts as zero,
-//! and y is read only for a summand. NaN stays NaN.
+//! **Operands.** As many positions as `sums` and y both have. Absent parts of [`Start`] count as zero,
+//! and y is read only as a summand. NaN stays NaN.
 
 use crate::Isa;
 use crate::conv_nchwc::Start;
 
-/// What is added to the sums, and the range of the results.
+/// Added to the sums, and the bounds of the results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Merge<'a> {
     pub(crate) start: Start<'a>,
@@ -69,7 +69,7 @@ mod tests {
     use crate::conv_nchwc::Start;
 
     #[test]
-    fn variants_agree_bit_for_bit() {
+    fn variants_agree_bit_by_bit() {
         Isa::all().for_each(agrees_with_generic);
     }
 

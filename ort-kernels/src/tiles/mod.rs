@@ -1,25 +1,25 @@
-//! Products of f32 on matrix tiles, which multiply bfloat16: every number as the sum of three.
+//! Products of f32 on bfloat16 matrix tiles: every number is the sum of three bfloat16.
 //!
 //! `sums[n][f][p] = Σ_s Σ_k a[s][32·n + p][k]·b[s][f][k]` for 32 positions `p` of any number `n` of
 //! products, 32 filters `f` and steps `s` of 32 terms `k`, with `a = a₀ + a₁ + a₂` and
-//! `b = b₀ + b₁ + b₂` as `split` makes them; of the nine products of parts, the six of `i + j ≤ 2`
-//! are taken.
+//! `b = b₀ + b₁ + b₂` computed by `split`; of the nine products of parts, the six with `i + j ≤ 2`
+//! are computed.
 //!
-//! **Operands.** A *line* is 16 pairs of bfloat16, the lower half first. A: three equal parts one
-//! after the other, in each of which the lines from `steps[s]` on are the positions of step `s`. B:
-//! 96 lines a step: for each part 32 filters in two tiles of 16, a tile as one line for each pair of
-//! terms, filter by filter. Sums: two tiles of 16 filters, each 32 lines, one a position.
+//! **Operands.** A *line* is 16 pairs of bfloat16, the lower half first. A: three equal parts, consecutive;
+//! in each of them, the lines starting at `steps[s]` are the positions of step `s`. B:
+//! 96 lines per step: for each part 32 filters in two tiles of 16; a tile has one line for each pair of
+//! terms, filter by filter. Sums: two tiles of 16 filters, each 32 lines, one per position.
 //!
-//! **Error.** A number is the sum of its parts exactly, and each part is at most 2⁻⁸ of the one
-//! before it. What the three products left out come to is at most 2⁻²³·Σ|a·b|; products are exact
+//! **Error.** A number is exactly the sum of its parts, and each part is at most 2⁻⁸ of the one
+//! before it. The three omitted products add up to at most 2⁻²³·Σ|a·b|; products are exact
 //! in f32, and six times as many sums as terms are rounded: at most `γ(6k + 2)·1.01·Σ|a·b|` for
-//! `k` terms, γ(j) = j·u/(1 − j·u). On random operands the root of the mean square is less than half
-//! of that of a chain of fused multiply-adds at 128 terms and a sixth at 4608, as tiles round more
-//! seldom than they may. Parts and results below the least normal number, 2⁻¹²⁶, count as zero.
+//! `k` terms, γ(j) = j·u/(1 − j·u). On random operands the root mean square error is less than half
+//! of that of a chain of fused multiply-adds at 128 terms and a sixth at 4608, as tiles round less
+//! often than allowed. Parts and results below the least normal number, 2⁻¹²⁶, count as zero.
 //!
-//! **Edges.** NaN, infinities and numbers that round to infinity as bfloat16 become NaN, as does
-//! whatever they are multiplied into: a caller that finds a result that is not finite must compute
-//! it in another way.
+//! **Edges.** NaN, infinities and numbers that round to infinity as bfloat16 become NaN, as do
+//! all products with them: a caller that finds a non-finite result must recompute
+//! it without tiles.
 
 use crate::Isa;
 
@@ -38,7 +38,7 @@ pub(crate) struct Lhs<'a> {
     pub(crate) part: usize,
 }
 
-/// B, and what will be read soon afterwards: variants that can ask the memory for it.
+/// B, and the data that will be read soon after it, which variants may prefetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rhs<'a> {
     pub(crate) lines: &'a [Line],
@@ -54,7 +54,7 @@ pub(crate) const SIDE: usize = 32;
 /// The lines of B in a step.
 pub(crate) const B_STEP: usize = 3 * SIDE;
 
-/// A product: its name.
+/// The name of a product kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// `<isa>_<positions>x<filters>`, the name of its file.
@@ -62,12 +62,12 @@ pub struct Variant {
 }
 
 ladder! {
-    // As many products as there are `sums`.
+    // Computes as many products as there are `sums`.
     fn multiply(a: Lhs<'_>, steps: &[u32], b: Rhs<'_>, sums: &mut [Sums]);
     Amx => amx_32x32; generic
 }
 
-/// The product that serves `isa`, if it has tiles.
+/// Describes the product that serves `isa`, if it has tiles.
 #[must_use]
 pub fn variant(isa: Isa) -> Option<Variant> {
     isa.amx().map(|_| best(isa))

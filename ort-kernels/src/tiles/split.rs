@@ -1,15 +1,15 @@
-//! Numbers as sums of three bfloat16.
+//! Splitting of f32 into sums of three bfloat16.
 
 use super::Line;
 use crate::Isa;
 
-/// The nearest number with the eight leading bits of a bfloat16; ties go away from zero.
+/// The nearest number with the eight leading significand bits of a bfloat16; ties round away from zero.
 #[inline(always)]
 fn rounded(x: f32) -> f32 {
     f32::from_bits(x.to_bits().wrapping_add(0x8000) & 0xffff_0000)
 }
 
-/// The parts of `x`, whose sum it is.
+/// The parts of `x`, which is their sum.
 #[inline(always)]
 fn parts(x: f32) -> [u32; 3] {
     let first = rounded(x);
@@ -18,7 +18,7 @@ fn parts(x: f32) -> [u32; 3] {
     [first.to_bits(), second.to_bits(), (rest - second).to_bits()]
 }
 
-/// Splits the pairs of `low[i]` and `high[i]` into the lines `i` of three parts, where `high` is
+/// Splits the pairs of `low[i]` and `high[i]` into line `i` of each of three parts; `high` is
 /// empty if it is zero.
 pub(crate) fn split_run(isa: Isa, low: &[[f32; 16]], high: &[[f32; 16]], to: [&mut [Line]; 3]) {
     if high.is_empty() {
@@ -42,8 +42,8 @@ fn lines(low: &[f32; 16], high: &[f32; 16]) -> [Line; 3] {
 }
 
 per_isa! {
-    /// Splits a row of A, times `alpha`: 32 terms a line, parts and lines so far `apart`.
-    /// Beyond its end are zeros.
+    /// Splits a row of A, times `alpha`: 32 terms per line, parts and lines at distances `apart`.
+    /// Zeros follow its end.
     pub(crate) fn split_row<_FMA>(
         row: &[f32],
         alpha: f32,
@@ -63,8 +63,8 @@ per_isa! {
         }
     }
 
-    /// Splits a panel of B, rows of two vectors, as [`Rhs`](super::Rhs) wants it. Below its last row
-    /// are zeros.
+    /// Splits a panel of B, rows of two vectors, to the layout of [`Rhs`](super::Rhs). Zeros follow its last
+    /// row.
     pub(crate) fn split_panel<_FMA>(rows: &[[[f32; 16]; 2]], to: &mut [Line]) {
         for (rows, to) in rows.chunks(32).zip(to.as_chunks_mut::<{ super::B_STEP }>().0) {
             let zero = [[0.0; 16]; 2];
@@ -80,8 +80,8 @@ per_isa! {
         }
     }
 
-    /// Splits pairs of `low[i][lane]` and `high[i][lane]` into the lines `i` of three parts, as far
-    /// as all of them reach.
+    /// Splits pairs of `low[i][lane]` and `high[i][lane]` into line `i` of each of three parts, up to the
+    /// shortest.
     pub(crate) fn split<_FMA>(
         low: &[[f32; 16]],
         high: &[[f32; 16]],
@@ -99,7 +99,7 @@ per_isa! {
         }
     }
 
-    /// As `split`, where every number of `high` is zero.
+    /// [`split`] for a `high` of zeros.
     fn split_low<_FMA>(
         low: &[[f32; 16]],
         to: [&mut [Line]; 3],
@@ -116,7 +116,7 @@ per_isa! {
         }
     }
 
-    /// Whether there is neither an infinity nor a NaN.
+    /// Whether there is no infinity or NaN.
     pub(crate) fn all_finite<_FMA>(x: &[[f32; 16]]) -> bool {
         let bits = x.as_flattened().iter().map(|x| x.to_bits() & 0x7fff_ffff);
         bits.fold(0, u32::max) < f32::INFINITY.to_bits()

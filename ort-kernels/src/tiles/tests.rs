@@ -39,10 +39,10 @@ fn a_number_is_the_sum_of_its_parts() {
     }
 }
 
-/// Called by the ladder for each variant: every product against f64.
+/// Called by the ladder for each variant: compares every product with f64.
 pub(super) fn agrees_with_generic(isa: Isa) {
     for n_steps in [0, 1, 2, 5, 18] {
-        // Positions of a step overlap those of the one before, as those of adjacent taps do.
+        // Positions of a step overlap those of the step before, like those of adjacent taps.
         let n_lines = 7 * n_steps + 3 * SIDE;
         let (low, high) = (numbers(n_lines, 3), numbers(n_lines, 4));
         let mut a = vec![[0; 16]; 3 * n_lines];

@@ -15,7 +15,7 @@ kernel! {
         let (x_stride, y_stride) = (x.1, y.1);
         each_tile::<SIZE>(size, x, y, |[rows, columns], x, y| {
             let mut lanes = [_mm256_setzero_ps(); SIZE];
-            // Rows that are not there are the last again, and go nowhere.
+            // Missing rows repeat the last one, and are not stored.
             for i in 0..SIZE {
                 lanes[i] = load8(&x[i.min(rows - 1) * x_stride..][..columns]);
             }
@@ -30,7 +30,7 @@ kernel! {
 }
 
 features! { Avx2 enabled
-    /// Eight rows as eight columns.
+    /// Transposes eight rows.
     #[inline]
     fn transpose8(rows: [__m256; SIZE]) -> [__m256; SIZE] {
         // Pairs of rows, element by element, then pairs of pairs, then the halves.

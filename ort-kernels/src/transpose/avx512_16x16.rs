@@ -31,7 +31,7 @@ kernel! {
 }
 
 features! { Avx512 enabled
-    /// Sixteen rows as sixteen columns.
+    /// Transposes sixteen rows.
     #[inline]
     pub(super) fn transpose16(rows: [__m512; SIZE]) -> [__m512; SIZE] {
         // Pairs of rows, element by element, then pairs of pairs: a quarter of each of `fours[4·i +
@@ -61,7 +61,7 @@ features! { Avx512 enabled
 }
 
 features! { Avx512 enabled
-    /// The quarters of four registers are a matrix of four rows: its columns.
+    /// Transposes the quarters of four registers, as a matrix of four rows.
     #[inline]
     pub(super) fn quarters([a, b, c, d]: [__m512; 4]) -> [__m512; 4] {
         let (ab, cd) = (shuffle::<0b0100_0100>(a, b), shuffle::<0b0100_0100>(c, d));

@@ -1,7 +1,7 @@
 //! Squares whose rows are registers of 64 bytes: 64 rows of bytes, 32 of 16 bits, 8 of 64 bits.
 //!
-//! Four bytes or two halves are moved as one element of 32 bits, sixteen rows at a time. Then a register has so many
-//! columns of sixteen rows, element by element: a shuffle parts them, and parts of registers make whole columns.
+//! Four bytes or two 16-bit elements are moved as one of 32 bits, sixteen rows at a time. Then a register has several
+//! columns of sixteen rows, interleaved: a shuffle separates them, and parts of registers are joined to whole columns.
 
 #![expect(clippy::needless_range_loop, reason = "constant indexes keep arrays in registers")]
 
@@ -17,10 +17,10 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use super::avx512_16x16::{quarters, transpose16};
 use crate::isa::x86::{load_bytes, store_bytes};
 
-/// The rows that are moved as elements of 32 bits at a time.
+/// Rows moved as 32-bit elements at a time.
 const ROWS: usize = 16;
 
-/// The first rows and columns of a square, in slices whose rows are so far apart.
+/// The first rows and columns of a square, in slices with these row strides.
 struct Square<'a, T> {
     size: [usize; 2],
     x: (&'a [T], usize),
@@ -28,7 +28,7 @@ struct Square<'a, T> {
 }
 
 kernel! {
-    /// As [`transpose`](super::transpose), of elements of 1, 2 or 8 bytes.
+    /// [`transpose`](super::transpose), for elements of 1, 2 or 8 bytes.
     Avx512 => pub(super) fn squares[T: Pod](size: [usize; 2], x: (&[T], usize), y: (&mut [T], usize)) {
         let ([rows, columns], (x, x_stride), (y, y_stride)) = (size, x, y);
         let n = 64 / size_of::<T>();
@@ -49,7 +49,7 @@ kernel! {
 
 impl<T: Pod> Square<'_, T> {
     features! { Avx512 enabled
-        /// A row; zeros if there is none.
+        /// Loads a row; zeros if it does not exist.
         #[inline]
         fn row(&self, i: usize) -> __m512 {
             let [rows, columns] = self.size;
@@ -62,7 +62,7 @@ impl<T: Pod> Square<'_, T> {
     }
 
     features! { Avx512 enabled
-        /// Stores a column, if there is one.
+        /// Stores a column, if it exists.
         #[inline]
         fn set_column(&mut self, j: usize, lanes: __m512) {
             let [rows, columns] = self.size;
@@ -76,12 +76,12 @@ impl<T: Pod> Square<'_, T> {
 
 impl<T: Pod> Square<'_, T> {
     features! { Avx512 enabled
-        /// Stores the columns of at most 16 rows, of which each register has as many as there is room for.
+        /// Stores the columns of at most 16 rows; each register holds several of them.
         #[inline]
         fn set_parts(&mut self, registers: [__m512; 16]) {
             let [rows, columns] = self.size;
             let (y_stride, n) = (self.y.1, 64 / size_of::<T>() / ROWS);
-            // As aligned as any element.
+            // Aligned for any element.
             let mut buffer = [0_u64; 8];
             for j in 0..columns.div_ceil(n) {
                 let lanes = _mm512_castps_si512(registers[j]);
@@ -105,7 +105,7 @@ impl<T: Pod> Square<'_, T> {
 }
 
 features! { Avx512 enabled
-    /// 64 rows as 64 columns.
+    /// Transposes 64 rows.
     #[inline]
     fn bytes<T: Pod>(mut square: Square<'_, T>) {
         // Byte `k` of each of four elements, then of each of four such groups.
@@ -138,7 +138,7 @@ features! { Avx512 enabled
 }
 
 features! { Avx512 enabled
-    /// 32 rows as 32 columns.
+    /// Transposes 32 rows.
     #[inline]
     fn halves<T: Pod>(mut square: Square<'_, T>) {
         // The lower half of each of four elements, then of each of four such groups.
@@ -159,8 +159,8 @@ features! { Avx512 enabled
 }
 
 features! { Avx512 enabled
-    /// Sixteen rows at a time as sixteen columns of 32 bits, each of which is taken apart by shuffling bytes of 128 bits
-    /// and then elements.
+    /// Transposes sixteen rows at a time to sixteen columns of 32 bits, and separates each by shuffling bytes within 128
+    /// bits and then elements.
     #[inline]
     fn groups<const N: usize, T: Pod>(
         square: &Square<'_, T>,
@@ -186,7 +186,7 @@ features! { Avx512 enabled
 }
 
 features! { Avx512 enabled
-    /// 8 rows as 8 columns.
+    /// Transposes 8 rows.
     #[inline]
     fn doubles<T: Pod>(mut square: Square<'_, T>) {
         let mut even = [_mm512_setzero_ps(); 4];

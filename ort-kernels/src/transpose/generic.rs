@@ -1,4 +1,4 @@
-//! Tiles of a cache line each way, element by element.
+//! Tiles of a cache line in each direction, element by element.
 
 use super::{Variant, each_tile};
 

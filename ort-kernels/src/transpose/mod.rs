@@ -1,4 +1,4 @@
-//! `y[j, i] = x[i, j]` in f32, tile by tile in registers; and of elements of other widths.
+//! `y[j, i] = x[i, j]` in f32, tile by tile in registers; and for elements of other widths.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512_words;
@@ -6,12 +6,12 @@ mod words;
 
 pub use words::Transposed;
 
-/// A register tile: its name and how many rows and columns it has.
+/// A register tile: its name and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// `<isa>_<rows>x<columns>`, the name of its file.
     pub name: &'static str,
-    /// Rows, and columns.
+    /// Rows and columns.
     pub size: usize,
 }
 
@@ -21,12 +21,12 @@ ladder! {
 }
 
 /// `y[j·y_stride + i] = x[i·x_stride + j]` for every row `i` and column `j` of `size`; the rest of
-/// `y` stays what it is.
+/// `y` is unchanged.
 ///
-/// Fastest where one of the two is a multiple of the tile, and the other is long.
+/// Fastest if one dimension is a multiple of the tile, and the other is long.
 ///
 /// # Panics
-/// If an element that this names does not exist.
+/// If `x` or `y` is too short.
 pub fn transpose(
     isa: crate::Isa,
     size: [usize; 2],
@@ -63,7 +63,7 @@ mod tests {
     use super::{all, transpose};
     use crate::Isa;
 
-    /// No row, one, a tile of either size, and one less and more; strides with room after a row.
+    /// No row, one, a tile in either dimension, one less and one more; strides longer than a row.
     pub(super) fn agrees_with_generic(isa: Isa) {
         let sizes = [0, 1, 3, 7, 8, 9, 15, 16, 17, 40];
         for (rows, columns) in sizes.iter().flat_map(|&i| sizes.map(|j| (i, j))) {

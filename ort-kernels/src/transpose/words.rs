@@ -1,7 +1,7 @@
-//! `y[j, i] = x[i, j]` of elements of other widths, compiled for instruction sets that have no registers for it.
+//! `y[j, i] = x[i, j]` for elements of other widths, compiled for instruction sets without a register tile for them.
 //!
-//! A few rows of bytes are words of 64 bits; squares of elements in such words are transposed by exchanging
-//! halves, then halves of those, in eight squares side by side.
+//! A few elements of a row are a 64-bit word; squares of elements in such words are transposed by exchanging
+//! halves, then halves of those, in eight squares at a time.
 
 use bytemuck::Pod;
 
@@ -9,20 +9,20 @@ use bytemuck::Pod;
 use super::avx512_words::squares as squares512;
 use crate::isa::{Isa, Task};
 
-/// Squares side by side: words of a row.
+/// Adjacent squares, in words of a row.
 const SQUARES: usize = 8;
 
 /// An element of another width than f32.
 pub trait Transposed: Copy {
-    /// As [`transpose`](super::transpose), of such elements.
+    /// [`transpose`](super::transpose) for such elements.
     ///
     /// # Panics
-    /// If an element that this names does not exist.
+    /// If `x` or `y` is too short.
     fn transpose(isa: Isa, size: [usize; 2], x: (&[Self], usize), y: (&mut [Self], usize));
 
     /// A word of elements.
     fn pack(elements: &[Self]) -> u64;
-    /// The same as elements.
+    /// The elements of a word.
     fn unpack(word: u64, elements: &mut [Self]);
 }
 
@@ -90,7 +90,7 @@ fn words<T: Transposed + Pod, const N: usize>(
     isa.run(Words::<T, N> { size, x, y });
 }
 
-/// `N` elements are a word, and `N` rows and columns a square.
+/// A word has `N` elements, and a square `N` rows and columns.
 struct Words<'a, T, const N: usize> {
     size: [usize; 2],
     x: (&'a [T], usize),
@@ -121,7 +121,7 @@ impl<T: Transposed, const N: usize> Task for Words<'_, T, N> {
     }
 }
 
-/// Whole squares: the first `N` rows of `8·N` columns.
+/// Transposes whole squares: the first `N` rows of `8·N` columns.
 #[inline(always)]
 fn squares<T: Transposed, const N: usize>(x: &[T], x_stride: usize, y: &mut [T], y_stride: usize) {
     let mut words = [[0_u64; SQUARES]; N];
@@ -141,14 +141,14 @@ fn squares<T: Transposed, const N: usize>(x: &[T], x_stride: usize, y: &mut [T],
     }
 }
 
-/// What is so many columns to the right changes places with what is as many rows below, if there are as many.
+/// Exchanges elements `distance` columns to the right with those as many rows below, if the square has them.
 #[inline(always)]
 fn exchange<const N: usize>(words: &mut [[u64; SQUARES]; N], distance: usize) {
     if distance >= N {
         return;
     }
     let shift = 64 / N * distance;
-    // Of every two runs of so many bits, the lower.
+    // Of every two runs of `shift` bits, the lower.
     let mask = u64::MAX / ((1_u64 << shift) + 1);
     for r in 0..N {
         if r & distance != 0 {

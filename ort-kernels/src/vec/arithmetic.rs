@@ -1,11 +1,11 @@
-//! `x[i] = x[i] ∘ y[i]`, the same with a scalar, and both the other way round, in IEEE 754 single
-//! precision. The greater and the less of two are NaN if either is.
+//! `x[i] = x[i] ∘ y[i]`, the same with a scalar, and both with operands reversed, in IEEE 754 single
+//! precision. Maximum and minimum are NaN if either operand is.
 
 use super::reduce::{greater, less};
 use crate::isa::mul_add;
 
 /// In place with a row, in place with a scalar; and the same with the row or the scalar on the left,
-/// where that is something else.
+/// if that differs.
 macro_rules! arithmetic {
     ($($symbol:literal $f:expr => $row:ident $scalar:ident $($row_before:ident $scalar_before:ident)?;)+) => {per_isa! {$(
         #[doc = concat!("`x[i] = x[i] ", $symbol, " y[i]`.\n\n# Panics\nIf the lengths differ.")]
@@ -41,18 +41,18 @@ arithmetic! {
 }
 
 per_isa! {
-    /// `y[i] = weights[0]·a[i] + weights[1]·b[i]`, the last sum fused where the instruction set does that.
+    /// `y[i] = weights[0]·a[i] + weights[1]·b[i]`, the last sum fused if the instruction set supports it.
     ///
     /// # Panics
     /// If the lengths differ.
     pub fn weighted_sum<FMA>(y: &mut [f32], a: &[f32], b: &[f32], weights: [f32; 2]) {
-        assert!(y.len() == a.len() && y.len() == b.len(), "operands of one length");
+        assert!(y.len() == a.len() && y.len() == b.len(), "operands have the same length");
         for ((y, a), b) in y.iter_mut().zip(a).zip(b) {
             *y = mul_add::<FMA>(weights[1], *b, weights[0] * a);
         }
     }
 
-    /// `x[i] = x[i] + y[i]`, but −∞ where `y[i]` is, whatever `x[i]` is: a bias that hides is stronger than NaN.
+    /// `x[i] = x[i] + y[i]`, but −∞ where `y[i]` is, whatever `x[i]` is: a masking bias overrides NaN.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -60,7 +60,7 @@ per_isa! {
         combine(x, y, |x, y| if y == f32::NEG_INFINITY { y } else { x + y });
     }
 
-    /// `y[i] += weight·x[i]`, fused where the instruction set does that.
+    /// `y[i] += weight·x[i]`, fused if the instruction set supports it.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -72,7 +72,7 @@ per_isa! {
 /// `x[i] = f(x[i], y[i])`.
 #[inline(always)]
 fn combine(x: &mut [f32], y: &[f32], f: impl Fn(f32, f32) -> f32) {
-    assert_eq!(x.len(), y.len(), "operands of one length");
+    assert_eq!(x.len(), y.len(), "operands have the same length");
     for (x, y) in x.iter_mut().zip(y) {
         *x = f(*x, *y);
     }

@@ -1,5 +1,5 @@
-//! Elementary functions in f64 without a branch or a call, so that loops over them vectorise, with
-//! relative errors below 10⁻⁹: what is left when a result is rounded to f32 is half a unit.
+//! Branch-free elementary functions in f64 without calls, so that loops over them vectorise, with
+//! relative errors below 10⁻⁹: rounding to f32 then dominates, with half a unit.
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LN_2, LOG2_E};
 
@@ -33,8 +33,8 @@ pub(super) fn clamp(x: f64, low: f64, high: f64) -> f64 {
     if x > high { high } else { x }
 }
 
-/// `2ⁿ` and `eʳ − 1` of `x = n·ln 2 + r`, for x between ±250: beyond, f32 has 0 or infinity, even of a
-/// multiple by an f32.
+/// `2ⁿ` and `eʳ − 1` of `x = n·ln 2 + r`, for x between ±250: beyond, results are 0 or infinity in f32, even
+/// multiplied by an f32.
 #[inline(always)]
 fn power_and_rest<const FMA: bool>(x: f64) -> (f64, f64) {
     let x = clamp(x, -250.0, 250.0);
@@ -121,7 +121,7 @@ pub(super) fn mish<const FMA: bool>(x: f64) -> f64 {
     x * (n / (n + 2.0))
 }
 
-/// The quadrant of an angle up to 10⁶ and the sine and cosine of what is beyond it.
+/// The quadrant of an angle up to 10⁶, and the sine and cosine of the remainder.
 #[inline(always)]
 fn quadrant<const FMA: bool>(x: f64) -> (u64, f64, f64) {
     let shifted = mul_add::<FMA>(x, FRAC_2_PI, ROUND);
@@ -158,7 +158,7 @@ pub(super) fn tan<const FMA: bool>(x: f64) -> f64 {
     if quadrant & 1 == 0 { sine / cosine } else { -cosine / sine }
 }
 
-/// `atan x`: of (|x| − 1)/(|x| + 1), −1/|x| or |x|, whichever lies between ±(√2 − 1).
+/// `atan x`: of (|x| − 1)/(|x| + 1), −1/|x| or |x|, whichever is between ±(√2 − 1).
 #[inline(always)]
 pub(super) fn atan<const FMA: bool>(x: f64) -> f64 {
     let size = x.abs();
@@ -187,7 +187,7 @@ pub(super) fn atan<const FMA: bool>(x: f64) -> f64 {
     (base + mul_add::<FMA>(t * z, polynomial::<FMA, 11>(z, c), t)).copysign(x)
 }
 
-/// `ln(1 + x)` for x from 0 up.
+/// `ln(1 + x)` for x ≥ 0.
 #[inline(always)]
 fn ln_1p<const FMA: bool>(x: f64) -> f64 {
     let small = twice_artanh::<FMA>(x / (2.0 + x));
@@ -198,7 +198,7 @@ fn ln_1p<const FMA: bool>(x: f64) -> f64 {
 #[inline(always)]
 pub(super) fn asinh<const FMA: bool>(x: f64) -> f64 {
     let size = x.abs();
-    // Finite, that the quotient is no NaN where x is infinite.
+    // Finite, so that the quotient is not NaN if x is infinite.
     let square = (size * size).min(f64::MAX);
     ln_1p::<FMA>(size + square / (1.0 + (1.0 + square).sqrt())).copysign(x)
 }

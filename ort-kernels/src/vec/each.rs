@@ -1,13 +1,13 @@
-//! Functions of elements of any type, which the caller gives: read once, written once.
+//! Element-wise functions of any type, given by the caller: read once, written once.
 
 use crate::isa::{Isa, Task};
 
 /// An operand along a row.
 #[derive(Clone, Copy, Debug)]
 pub enum Lane<'a, T> {
-    /// An element for each of the result.
+    /// One element per result.
     Row(&'a [T]),
-    /// One for all of them.
+    /// One element for all results.
     Same(T),
 }
 
@@ -29,12 +29,12 @@ impl<X: Copy, Y, F: Fn(X) -> Y> Task for Each<'_, X, Y, F> {
     }
 }
 
-/// `y[i] = f(x[i])`. What `f` calls is to be inlined, or it is compiled for no instruction set.
+/// `y[i] = f(x[i])`. The functions that `f` calls must be inlined, or they are compiled for the baseline only.
 ///
 /// # Panics
 /// If the lengths differ.
 pub fn each<X: Copy, Y>(isa: Isa, x: &[X], y: &mut [Y], f: impl Fn(X) -> Y) {
-    assert_eq!(x.len(), y.len(), "operands of one length");
+    assert_eq!(x.len(), y.len(), "operands have the same length");
     isa.run(Each { x, y, f });
 }
 
@@ -55,7 +55,7 @@ impl<T: Copy, F: Fn(T) -> T> Task for EachInPlace<'_, T, F> {
     }
 }
 
-/// `y[i] = f(y[i])`, as [`each`].
+/// `y[i] = f(y[i])`; see [`each`].
 pub fn each_in_place<T: Copy>(isa: Isa, y: &mut [T], f: impl Fn(T) -> T) {
     isa.run(EachInPlace { y, f });
 }
@@ -95,7 +95,7 @@ impl<A: Copy, B: Copy, Y: Copy, F: Fn(A, B) -> Y> Task for Pairs<'_, A, B, Y, F>
     }
 }
 
-/// `y[i] = f(a[i], b[i])`, as [`each`].
+/// `y[i] = f(a[i], b[i])`; see [`each`].
 ///
 /// # Panics
 /// If a row is not as long as `y`.
@@ -107,7 +107,7 @@ pub fn pairs<A: Copy, B: Copy, Y: Copy>(
     f: impl Fn(A, B) -> Y,
 ) {
     let fits = |len: Option<usize>| len.is_none_or(|len| len == y.len());
-    assert!(fits(a.len()) && fits(b.len()), "operands of one length");
+    assert!(fits(a.len()) && fits(b.len()), "operands have the same length");
     isa.run(Pairs { a, b, y, f });
 }
 
@@ -131,12 +131,12 @@ impl<X: Copy, F: Fn(X) -> bool> Task for Any<'_, X, F> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) -> bool {
-        // Without an end in the middle of a chunk, whose elements are tested side by side.
+        // Without an exit in the middle of a chunk, so that the test vectorises.
         self.x.chunks(1024).any(|x| x.iter().fold(false, |any, x| any | (self.f)(*x)))
     }
 }
 
-/// Whether `f` of any element, as [`each`].
+/// Whether `f` holds for any element; see [`each`].
 pub fn any<X: Copy>(isa: Isa, x: &[X], f: impl Fn(X) -> bool) -> bool {
     isa.run(Any { x, f })
 }

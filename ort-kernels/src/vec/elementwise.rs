@@ -7,7 +7,7 @@ use crate::Isa;
 use crate::isa::mul_add;
 use std::f32::consts::FRAC_1_SQRT_2;
 
-/// Functions that have registers of AVX-512 to themselves.
+/// Functions with separate AVX-512 implementations.
 macro_rules! exponentials {
     ($($(#[$meta:meta])* $name:ident, $any:ident $(($arg:ident))?;)+) => {$(
         $(#[$meta])*
@@ -67,7 +67,7 @@ per_isa! {
         }
     }
 
-    /// `scale·HardSwish(x) + shift`, of what [`hard_swish`] gives, rounded after the product and
+    /// `scale·HardSwish(x) + shift`, with [`hard_swish`], rounded after the product and
     /// after the sum.
     pub fn scaled_hard_swish<FMA>(x: &mut [f32], scale: f32, shift: f32) {
         for x in x {

@@ -1,4 +1,4 @@
-//! Functions with an exponential in registers of AVX-512, which scales by a power of two in one
+//! Exponential functions in AVX-512 registers, where scaling by a power of two is one
 //! instruction: the formulas, and the bits, of [`super::formula`].
 
 use std::arch::x86_64::{
@@ -40,7 +40,7 @@ features! { Avx512 enabled
     /// `eˣ`.
     #[inline]
     pub(super) fn exp16(x: __m512) -> __m512 {
-        // Of a NaN, the second operand is taken.
+        // For NaN, the second operand is taken.
         let x = _mm512_min_ps(_mm512_set1_ps(89.0), _mm512_max_ps(_mm512_set1_ps(-104.5), x));
         let (shifted, rest) = reduced(x);
         let n = _mm512_sub_ps(shifted, _mm512_set1_ps(ROUND));
@@ -64,7 +64,7 @@ features! { Avx512 enabled
     #[inline]
     fn tanh16(x: __m512) -> __m512 {
         let (one, size) = (_mm512_set1_ps(1.0), _mm512_abs_ps(x));
-        // Of a NaN, the second operand is taken.
+        // For NaN, the second operand is taken.
         let twice = _mm512_min_ps(_mm512_set1_ps(20.0), _mm512_add_ps(size, size));
         let (shifted, rest) = reduced(twice);
         let two_to_n = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted));
@@ -72,7 +72,7 @@ features! { Avx512 enabled
         let two_to_n = _mm512_castsi512_ps(two_to_n);
         let m = _mm512_fmadd_ps(two_to_n, rest, _mm512_sub_ps(two_to_n, one));
         let size = _mm512_div_ps(m, _mm512_add_ps(m, _mm512_set1_ps(2.0)));
-        // The size has no sign.
+        // The magnitude has no sign.
         _mm512_or_ps(size, _mm512_and_ps(x, _mm512_set1_ps(-0.0)))
     }
 }
@@ -88,22 +88,22 @@ features! { Avx512 enabled
 }
 
 kernel! {
-    /// As [`super::exp`].
+    /// See [`super::exp`].
     Avx512 => pub(super) fn exp(x: &mut [f32]) { each16(x, |x| exp16(x)) }
 }
 
 kernel! {
-    /// As [`super::sigmoid`].
+    /// See [`super::sigmoid`].
     Avx512 => pub(super) fn sigmoid(x: &mut [f32]) { each16(x, |x| sigmoid16(x)) }
 }
 
 kernel! {
-    /// As [`super::tanh`].
+    /// See [`super::tanh`].
     Avx512 => pub(super) fn tanh(x: &mut [f32]) { each16(x, |x| tanh16(x)) }
 }
 
 kernel! {
-    /// As [`super::silu`].
+    /// See [`super::silu`].
     Avx512 => pub(super) fn silu(x: &mut [f32], alpha: f32) {
         let alpha = _mm512_set1_ps(alpha);
         each16(x, |x| _mm512_mul_ps(x, sigmoid16(_mm512_mul_ps(alpha, x))));

@@ -1,7 +1,7 @@
-//! Blocks of elements of any type to one number, or to one a column, by a fold that the caller gives.
+//! Folds of blocks of elements of any type to one number, or to one per column, by a fold that the caller gives.
 //!
 //! As in [`fold_row`](super::fold_row), a row is folded into lanes, and the lanes pairwise; the order depends
-//! on the shape of a block alone.
+//! only on the shape of a block.
 
 #![expect(clippy::needless_range_loop, reason = "constant indexes keep arrays in registers")]
 
@@ -9,25 +9,25 @@ use std::marker::PhantomData;
 
 use crate::isa::{Isa, Task};
 
-/// Lanes of a fold of long rows: what hides the time of a step, in vectors of any width.
+/// Lanes for long rows: enough to hide the latency of a step, with vectors of any width.
 const MANY: usize = 64;
-/// Lanes of a fold of others, which takes less to join them.
+/// Lanes for shorter rows, which are cheaper to join.
 const FEW: usize = 16;
-/// From this length on a row is long.
+/// The minimum length of a long row.
 const LONG: usize = 512;
-/// Up to this length rows are folded element by element, so many side by side.
+/// Up to this length, rows are folded element by element, several at a time.
 const SHORT: usize = 24;
 const SIDE: usize = 8;
 
-/// How elements become one.
+/// How elements are folded.
 pub trait FoldOf<T>: Copy + Default {
-    /// What they are collected in.
+    /// The accumulator type.
     type Sum: Copy;
 
-    /// The fold of nothing.
+    /// The initial value.
     const START: Self::Sum;
 
-    /// Whether an element may be taken twice, as by an extreme.
+    /// Whether an element may be taken twice, as for extremes.
     const IS_IDEMPOTENT: bool = false;
 
     /// The fold with one more element. Implementations are `#[inline(always)]`.
@@ -40,13 +40,13 @@ pub trait FoldOf<T>: Copy + Default {
 /// Rows of `len` elements: row `[i, j]` begins at `i·stride[0] + j·stride[1]` of `x`.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a, T> {
-    /// The elements, and others between.
+    /// The elements, including those between rows.
     pub x: &'a [T],
-    /// How many rows there are, along both axes.
+    /// The number of rows along both axes.
     pub n: [usize; 2],
-    /// How far apart they begin.
+    /// The distances between rows.
     pub strides: [usize; 2],
-    /// The elements of a row.
+    /// Elements per row.
     pub len: usize,
 }
 
@@ -63,7 +63,7 @@ impl<'a, T> Block<'a, T> {
 
 struct All<'a, T, F> {
     block: Block<'a, T>,
-    /// Says what is folded how.
+    /// The fold.
     fold: PhantomData<F>,
 }
 
@@ -79,8 +79,8 @@ impl<T: Copy, F: FoldOf<T>> Task for All<'_, T, F> {
     }
 }
 
-/// Whether rows of `len` elements are collected in many lanes: what is left of a row that fills them once is taken
-/// with elements that were taken before, or is little.
+/// Whether rows of `len` elements use many lanes: if the rest of the row can overlap elements that
+/// were taken before, or is small.
 #[inline(always)]
 fn is_long<T, F: FoldOf<T>>(len: usize) -> bool {
     len >= LONG || len >= MANY && (F::IS_IDEMPOTENT || size_of::<T>() == 1)
@@ -90,7 +90,7 @@ impl<T: Copy, F: FoldOf<T>> All<'_, T, F> {
     #[inline(always)]
     fn by<const LANES: usize>(self) -> F::Sum {
         let mut lanes = Lanes::<T, F, LANES>([F::START; LANES]);
-        // No closure: it would be compiled for no instruction set.
+        // Not a closure, which would be compiled for the baseline only.
         for row in self.block.rows() {
             lanes.take(row);
         }
@@ -98,7 +98,7 @@ impl<T: Copy, F: FoldOf<T>> All<'_, T, F> {
     }
 }
 
-/// What a row is collected in. Every index is a constant, which leaves the lanes in registers.
+/// The accumulators of a row. Every index is a constant, which keeps the lanes in registers.
 struct Lanes<T, F: FoldOf<T>, const LANES: usize>([F::Sum; LANES]);
 
 impl<T: Copy, F: FoldOf<T>, const LANES: usize> Lanes<T, F, LANES> {
@@ -122,7 +122,7 @@ impl<T: Copy, F: FoldOf<T>, const LANES: usize> Lanes<T, F, LANES> {
         self.take_some::<1>(&mut rest);
     }
 
-    /// Takes the first and the last `N` elements, if these are all.
+    /// Takes the first and the last `N` elements, if they cover the row.
     #[inline(always)]
     fn take_ends<const N: usize>(&mut self, row: &[T]) -> bool {
         let ends = row.first_chunk::<N>().zip(row.last_chunk::<N>());
@@ -133,7 +133,7 @@ impl<T: Copy, F: FoldOf<T>, const LANES: usize> Lanes<T, F, LANES> {
         true
     }
 
-    /// Takes `N` of what is left of a row, if so many are left.
+    /// Takes `N` elements of the rest of a row, if there are as many.
     #[inline(always)]
     fn take_some<const N: usize>(&mut self, rest: &mut &[T]) {
         let Some((chunk, after)) = rest.split_first_chunk::<N>().filter(|_| N < LANES) else {
@@ -156,7 +156,7 @@ impl<T: Copy, F: FoldOf<T>, const LANES: usize> Lanes<T, F, LANES> {
         self.0[0]
     }
 
-    /// Joins `N` lanes with as many behind them.
+    /// Joins `N` lanes with the `N` lanes after them.
     #[inline(always)]
     fn halve<const N: usize>(&mut self) {
         if N < LANES {
@@ -198,7 +198,7 @@ impl<T: Copy, F: FoldOf<T>> Task for Each<'_, T, F> {
 }
 
 impl<T: Copy, F: FoldOf<T>> Each<'_, T, F> {
-    /// Each row in the order of its elements.
+    /// Folds each row in the order of its elements.
     #[inline(always)]
     fn side_by_side(self, len: usize) {
         let Self { x, sums } = self;
@@ -220,12 +220,12 @@ impl<T: Copy, F: FoldOf<T>> Each<'_, T, F> {
     }
 }
 
-/// `sums[i]` is the fold of row `i` of `x`, which has as many as there are sums, one after the other.
+/// `sums[i]` is the fold of row `i` of `x`, which has `sums.len()` consecutive rows.
 ///
 /// # Panics
-/// If `x` has other elements.
+/// If `x` cannot be divided into as many rows.
 pub fn fold_rows_of<T: Copy, F: FoldOf<T>>(isa: Isa, _fold: F, x: &[T], sums: &mut [F::Sum]) {
-    assert_eq!(x.len() % sums.len().max(1), 0, "rows of one length");
+    assert_eq!(x.len() % sums.len().max(1), 0, "rows have the same length");
     isa.run(Each::<T, F> { x, sums });
 }
 
@@ -258,7 +258,7 @@ impl<T: Copy, F: FoldOf<T>> Task for Columns<'_, T, F> {
     }
 }
 
-/// `sums[j]` is the fold of element `j` of every row, for as many as there are sums.
+/// `sums[j]` is the fold of element `j` of every row, for the length of `sums`.
 ///
 /// # Panics
 /// If a row ends beyond `x`.
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_of_rows_of_any_length_is_found_wherever_it_is() {
+    fn the_greatest_of_rows_of_any_length_is_found_at_any_position() {
         for isa in Isa::all() {
             for len in (1..70).chain([127, 128, 129, 511, 520, 600]) {
                 let n = 19;

@@ -1,4 +1,4 @@
-//! Elementary functions of one f32 without a branch or a call, so that loops over them vectorise.
+//! Branch-free elementary functions of one f32 without calls, so that loops over them vectorise.
 //!
 //! Polynomials were fitted by iteratively reweighted least squares (Lawson) to the relative error
 //! of the function, in double precision, and rounded to f32; the errors quoted are of the unrounded
@@ -42,7 +42,7 @@ pub(crate) fn hard_swish<const FMA: bool>(x: f32) -> f32 {
 /// `eˣ`, 0 below −104, infinite above 88.73.
 ///
 /// `x = n·ln 2 + r`, `eʳ = 1 + r + r²·q(r)`: degree 4 on |r| ≤ 0.347, relative error 3.1e−9. The
-/// power of two comes in two factors, so that results reach from the denormals to infinity.
+/// power of two is split into two factors, so that results range from denormals to infinity.
 #[inline(always)]
 pub(super) fn exp<const FMA: bool>(x: f32) -> f32 {
     let x = clamp(x, -104.5, 89.0);
@@ -69,8 +69,8 @@ pub(super) fn sigmoid<const FMA: bool>(x: f32) -> f32 {
     numerator / (1.0 + e)
 }
 
-/// `tanh x`, the size as `m/(m + 2)` of `m = e^2|x| − 1 = 2ⁿ·(eʳ − 1) + 2ⁿ − 1`, in which a small `x`
-/// stays exact. From 2|x| = 20 on it is 1.
+/// `tanh x`, with magnitude `m/(m + 2)` for `m = e^2|x| − 1 = 2ⁿ·(eʳ − 1) + 2ⁿ − 1`, which keeps a small `x`
+/// exact. Starting at 2|x| = 20 it is 1.
 #[inline(always)]
 pub(super) fn tanh<const FMA: bool>(x: f32) -> f32 {
     let size = x.abs();
@@ -84,7 +84,7 @@ pub(super) fn tanh<const FMA: bool>(x: f32) -> f32 {
     (m / (m + 2.0)).copysign(x)
 }
 
-/// `asin r` of `r = x`, or of √((1 − |x|)/2) where that is the smaller, which of the two it is, and
+/// `asin r` for `r = x`, or √((1 − |x|)/2) if that is smaller; and which of the two it is:
 /// `r + r·z·p(z)`: degree 5 in `z = r²` up to 1/4, relative error 2.8e−10.
 #[inline(always)]
 fn half_asin<const FMA: bool>(x: f32) -> (bool, f32) {
@@ -104,7 +104,7 @@ pub(super) fn asin<const FMA: bool>(x: f32) -> f32 {
     (if is_large { large } else { half }).copysign(x)
 }
 
-/// `acos x`, NaN beyond ±1: `2·asin √((1 − |x|)/2)` above 1/2, π less that below −1/2, else `π/2 − asin x`.
+/// `acos x`, NaN beyond ±1: `2·asin √((1 − |x|)/2)` above 1/2, π minus that below −1/2, else `π/2 − asin x`.
 #[inline(always)]
 pub(super) fn acos<const FMA: bool>(x: f32) -> f32 {
     let (is_large, half) = half_asin::<FMA>(x);

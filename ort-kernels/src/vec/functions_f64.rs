@@ -1,5 +1,5 @@
-//! Elementary functions of f64 to a few units in its last place, without a branch or a call: the errors are what the tests
-//! find beside the standard library, which is off by up to a unit itself.
+//! Branch-free elementary functions of f64 without calls, with errors of a few units in the last place: measured by the
+//! tests against the standard library, which has an error of up to one unit itself.
 
 use super::double::{ROUND, clamp, exponent_and_fraction, mul_add, polynomial};
 use crate::isa::{Isa, Task};
@@ -44,7 +44,7 @@ const fn power_of_two(n: i64) -> f64 {
 #[inline(always)]
 pub(super) fn exp<const FMA: bool>(x: f64) -> f64 {
     let (n, rest) = exponent_and_rest::<FMA>(clamp(x, -746.0, 710.0));
-    // In two steps, since 2ⁿ alone may be no normal number.
+    // In two steps, since 2ⁿ alone may not be normal.
     let half = n >> 1;
     let (first, second) = (power_of_two(half), power_of_two(n - half));
     mul_add::<FMA>(first, rest, first) * second
@@ -54,7 +54,7 @@ pub(super) fn exp<const FMA: bool>(x: f64) -> f64 {
 #[inline(always)]
 pub(super) fn exp_m1<const FMA: bool>(x: f64) -> f64 {
     let (n, rest) = exponent_and_rest::<FMA>(clamp(x, -700.0, 710.0));
-    // Half of it, since 2ⁿ alone may be beyond the range.
+    // Half of it, since 2ⁿ alone may overflow.
     let half = power_of_two(n - 1);
     2.0 * mul_add::<FMA>(half, rest, half - 0.5)
 }
@@ -62,11 +62,11 @@ pub(super) fn exp_m1<const FMA: bool>(x: f64) -> f64 {
 /// `ln x`, −∞ at 0, NaN below. Error: at most 3 ulp.
 #[inline(always)]
 pub(super) fn ln<const FMA: bool>(x: f64) -> f64 {
-    // 2⁵⁴ times what is denormal is not.
+    // Denormals are scaled by 2⁵⁴ to normal numbers.
     let is_small = x < f64::MIN_POSITIVE;
     let (k, m) = exponent_and_fraction(if is_small { x * 18_014_398_509_481_984.0 } else { x });
     let k = if is_small { k - 54.0 } else { k };
-    // ln m = 2·artanh s = 2s·(1 + s²/3 + s⁴/5 + …), where s² is at most 0.0295: what is left out is below
+    // ln m = 2·artanh s = 2s·(1 + s²/3 + s⁴/5 + …), where s² is at most 0.0295: the omitted terms are below
     // 10⁻¹⁹ of it.
     let s = (m - 1.0) / (m + 1.0);
     let c = [
@@ -117,11 +117,11 @@ pub enum FunctionF64 {
     Tanh,
     /// `gamma·x` if `x ≥ 0`, else `gamma·alpha·(e^(x/scale) − 1)`. Error: at most 5 ulp.
     Elu {
-        /// What x below 0 tends to, negated.
+        /// The negated limit of x → −∞.
         alpha: f64,
-        /// What x is divided by.
+        /// The divisor of x.
         scale: f64,
-        /// What all is multiplied by.
+        /// The factor of the result.
         gamma: f64,
     },
 }
@@ -164,7 +164,7 @@ impl Map<'_> {
 /// # Panics
 /// If the lengths differ.
 pub fn map_f64(isa: Isa, f: FunctionF64, x: Option<&[f64]>, y: &mut [f64]) {
-    assert!(x.is_none_or(|x| x.len() == y.len()), "operands of one length");
+    assert!(x.is_none_or(|x| x.len() == y.len()), "operands have the same length");
     isa.run(Map { f, x, y });
 }
 
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn functions_keep_their_bounds() {
-        // The standard library is off by up to a unit itself.
+        // The standard library has an error of up to one unit itself.
         check(exp::<true>, f64::exp, 2.0);
         check(exp::<false>, f64::exp, 2.0);
         check(exp_m1::<true>, f64::exp_m1, 4.0);

@@ -1,10 +1,10 @@
-//! Floats of 16 bits, as their bits: to and from f32 without a branch or a call, so that loops vectorise,
-//! and without a denormal f32 on the way, so that they hold while those are flushed.
+//! Conversions between 16-bit floats, as bits, and f32, without branches or calls, so that loops vectorise,
+//! and without denormal f32 intermediates, so that they are correct while those are flushed.
 
 use crate::Isa;
 use crate::vec::each;
 
-/// `y[i] = x[i]`, of f16.
+/// `y[i] = x[i]`, from f16.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -12,7 +12,7 @@ pub fn widen_f16(isa: Isa, x: &[u16], y: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = isa.avx512() {
         let n = x.len() / 16 * 16;
-        assert_eq!(x.len(), y.len(), "operands of one length");
+        assert_eq!(x.len(), y.len(), "operands have the same length");
         x86::widen(token, &x[..n], &mut y[..n]);
         return each(isa, &x[n..], &mut y[n..], f16_to_f32);
     }
@@ -27,14 +27,14 @@ pub fn narrow_f16(isa: Isa, x: &[f32], y: &mut [u16]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = isa.avx512() {
         let n = x.len() / 16 * 16;
-        assert_eq!(x.len(), y.len(), "operands of one length");
+        assert_eq!(x.len(), y.len(), "operands have the same length");
         x86::narrow(token, &x[..n], &mut y[..n]);
         return each(isa, &x[n..], &mut y[n..], f32_to_f16);
     }
     each(isa, x, y, f32_to_f16);
 }
 
-/// By the instructions for it, 16 at a time.
+/// With the conversion instructions, 16 at a time.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{_MM_FROUND_TO_NEAREST_INT, _mm512_cvtph_ps, _mm512_cvtps_ph};
@@ -62,10 +62,10 @@ mod x86 {
 }
 
 /// The bits of the least f32 that is a normal f16, 2⁻¹⁴.
-const LEAST_NORMAL: u32 = 113 << 23;
-/// The bits of 2¹⁶, the first beyond f16.
+const MIN_NORMAL: u32 = 113 << 23;
+/// The bits of 2¹⁶, the first value beyond f16.
 const BEYOND: u32 = 143 << 23;
-/// The bits of 1/2: added to what is below 2⁻¹⁴, it leaves the bits of a denormal f16 at the end.
+/// The bits of 1/2: added to a value below 2⁻¹⁴, it leaves the bits of a denormal f16 at the end.
 const HALF: u32 = 126 << 23;
 const INFINITY: u32 = 255 << 23;
 
@@ -75,7 +75,7 @@ const INFINITY: u32 = 255 << 23;
 pub fn f16_to_f32(bits: u16) -> f32 {
     let (sign, size) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff) << 13);
     let normal = size + (112 << 23);
-    let denormal = (f32::from_bits(size + LEAST_NORMAL) - f32::from_bits(LEAST_NORMAL)).to_bits();
+    let denormal = (f32::from_bits(size + MIN_NORMAL) - f32::from_bits(MIN_NORMAL)).to_bits();
     let size = if size >= 31 << 23 {
         size | INFINITY
     } else if size < 1 << 23 {
@@ -97,7 +97,7 @@ pub fn f32_to_f16(x: f32) -> u16 {
     let special = if size > INFINITY { 0x7e00 } else { 0x7c00 };
     let size = if size >= BEYOND {
         special
-    } else if size < LEAST_NORMAL {
+    } else if size < MIN_NORMAL {
         denormal
     } else {
         normal
@@ -122,14 +122,14 @@ pub fn f32_to_bf16(x: f32) -> u16 {
     low(if is_nan { (bits >> 16) | 0x40 } else { rounded >> 16 })
 }
 
-/// The f32 next to `x` toward zero, its last bit set if that is not exact: to round it to a type at least
-/// two bits narrower is to round `x` itself.
+/// The f32 next to `x` toward zero, its last bit set if that is inexact: rounding it to a type at least
+/// two bits narrower equals rounding `x` itself.
 ///
 /// Source: S. Boldo, G. Melquiond, "When double rounding is odd", 2005.
 #[inline(always)]
 #[must_use]
 pub fn round_to_odd(x: f64) -> f32 {
-    #[expect(clippy::cast_possible_truncation, reason = "what is lost is looked at below")]
+    #[expect(clippy::cast_possible_truncation, reason = "the loss is handled below")]
     let nearest = x as f32;
     let back = f64::from(nearest);
     let toward_zero = nearest.to_bits() - u32::from(back.abs() > x.abs());
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use crate::{FlushDenormals, Isa, vec::each};
 
-    /// The value of an f16, from its parts.
+    /// The value of an f16, computed from its fields.
     fn value(bits: u16) -> f64 {
         let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
         let size = match exponent {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn every_f16_has_its_value_and_comes_back() {
+    fn every_f16_round_trips() {
         let all: Vec<u16> = (0..=u16::MAX).collect();
         for isa in Isa::all() {
             let _flushed = FlushDenormals::new();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn narrowing_takes_the_nearest_and_of_two_the_even() {
+    fn narrowing_rounds_to_nearest_even() {
         let f16s: Vec<u16> = (0..0x7c00).collect();
         for pair in f16s.windows(2) {
             let (low, high) = (value(pair[0]), value(pair[1]));

@@ -1,18 +1,18 @@
-//! `ln Σ eˣ` of blocks of elements of any type, in f64: first the greatest, then the sum of what is in range.
+//! `ln Σ eˣ` of blocks of elements of any type, in f64: first the maximum, then the sum of exponentials.
 
 use super::fold::Block;
 use super::functions_f64::{exp, ln};
 use crate::isa::{Isa, Task};
 
-/// Exponentials that are computed at a time, before they are added up: 2 KiB.
+/// Exponentials computed before they are added up: 2 KiB.
 const TILE: usize = 256;
-/// Sums that are collected side by side.
+/// Parallel accumulators of a sum.
 const LANES: usize = 16;
 
-/// `ln Σ eˣ` of all elements of a block, which `widen` makes f64: −∞ of nothing, NaN if there is one.
+/// `ln Σ eˣ` of all elements of a block, which `widen` converts to f64: −∞ without elements, NaN if any is.
 ///
 /// # Panics
-/// If a row ends beyond what there is.
+/// If a row exceeds the elements.
 pub fn log_sum_exp<T: Copy>(isa: Isa, block: Block<'_, T>, widen: impl Fn(T) -> f64) -> f64 {
     isa.run(All { block, widen })
 }
@@ -47,7 +47,7 @@ impl<T: Copy, F: Fn(T) -> f64> Task for All<'_, T, F> {
     }
 }
 
-/// Calls `f` with each element, and which lane it belongs to.
+/// Calls `f` with each element and its lane.
 #[inline(always)]
 fn each_lane<T: Copy>(row: &[T], mut f: impl FnMut(usize, T)) {
     let (chunks, rest) = row.as_chunks::<LANES>();
@@ -61,13 +61,13 @@ fn each_lane<T: Copy>(row: &[T], mut f: impl FnMut(usize, T)) {
     }
 }
 
-/// The greater; of a NaN, which the sum shows, the other.
+/// The maximum; of NaN and a number, the number: the sum becomes NaN.
 #[inline(always)]
 fn greater(a: f64, b: f64) -> f64 {
     if b > a { b } else { a }
 }
 
-/// What exponents are less by, so that no difference is NaN.
+/// The subtrahend of exponents, so that no difference is NaN.
 #[inline(always)]
 fn finite(greatest: f64) -> f64 {
     if greatest.is_finite() { greatest } else { 0.0 }
@@ -75,15 +75,15 @@ fn finite(greatest: f64) -> f64 {
 
 #[inline(always)]
 fn finished<const FMA: bool>(greatest: f64, sum: f64) -> f64 {
-    // Without a finite one: of infinity the sum is infinite, of nothing but −∞ it is 0.
+    // Without a finite maximum: if it is infinity, the sum is infinite; if all are −∞, the sum is 0.
     finite(greatest) + ln::<FMA>(sum)
 }
 
-/// `y[j]`: `ln Σ eˣ` of element `j` of every row of a block, as [`log_sum_exp`], for as many as there are in
+/// `y[j]`: `ln Σ eˣ` of element `j` of every row of a block, as [`log_sum_exp`], for the length of
 /// `y`, at most `MAX_COLUMNS`.
 ///
 /// # Panics
-/// If there are more, or a row ends beyond what there is.
+/// If there are more, or a row exceeds the elements.
 pub fn log_sum_exp_of_columns<T: Copy>(
     isa: Isa,
     block: Block<'_, T>,
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_and_columns_are_the_formula() {
+    fn rows_and_columns_equal_the_formula() {
         let x: Vec<f32> =
             (0_u16..6000).map(|i| f32::from(i % 513 * 79 % 513) / 4.0 - 30.0).collect();
         let block = Block { x: &x, n: [2, 3], strides: [3000, 900], len: 700 };
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn infinities_and_nan_are_told_apart() {
+    fn infinities_and_nan_are_distinguished() {
         let (inf, nan) = (f64::INFINITY, f64::NAN);
         let cases = [
             (vec![], -inf),

@@ -1,9 +1,9 @@
 //! Functions of contiguous rows, written once and compiled for every instruction set: of f32, and
 //! [`each`] and [`pairs`] of any type.
 //!
-//! Those of f32 work in place; [`map`] reads from elsewhere. Element-wise functions give each element the
-//! same result wherever it stands, so callers may cut rows as they like. NaN stays NaN unless a
-//! function says otherwise. Error bounds are in units in the last place of the true value and
+//! The f32 functions work in place; [`map`] reads from another row. Element-wise functions give each element the
+//! same result wherever it is, so callers may split rows arbitrarily. NaN stays NaN unless a
+//! function says otherwise. Error bounds are in units in the last place of the exact value and
 //! measured by the tests; while denormals are flushed, errors may be greater by 2⁻¹²⁵, twice the
 //! least normal number.
 
@@ -63,18 +63,18 @@ pub use transcendental::{
     asinh, atan, celu, cos, cosh, elu, ln, mish, pow, selu, sin, sinh, softplus, tan,
 };
 
-/// Elements that [`map`] copies before it works on them: 4 KiB, which stay in the first-level
+/// Elements that [`map`] copies before it calls the function: 4 KiB, which stay in the first-level
 /// cache.
 const TILE: usize = 1024;
 
-/// `y = x`, then `f(start, piece)` for each piece of `y` while it is hot: with a function in place,
-/// one between rows. `start` is where the piece begins, for operands beside it; `f` must be
+/// `y = x`, then `f(start, piece)` for each piece of `y` while it is in cache: turns an in-place function
+/// into one between rows. `start` is the start of the piece, to index other operands; `f` must be
 /// element-wise.
 ///
 /// # Panics
 /// If the lengths differ.
 pub fn map(x: &[f32], y: &mut [f32], mut f: impl FnMut(usize, &mut [f32])) {
-    assert_eq!(x.len(), y.len(), "operands of one length");
+    assert_eq!(x.len(), y.len(), "operands have the same length");
     for (i, (x, y)) in x.chunks(TILE).zip(y.chunks_mut(TILE)).enumerate() {
         y.copy_from_slice(x);
         f(i * TILE, y);

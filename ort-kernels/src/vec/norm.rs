@@ -6,7 +6,7 @@ use super::reduce::{Fold, fold_row, sum_of_squared_deviations};
 use crate::Isa;
 use crate::isa::mul_add;
 
-/// What a normalization divided by, which some operators also give out.
+/// The moments of a normalization, which are outputs of some operators.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moments {
     /// The mean of the row.
@@ -15,22 +15,22 @@ pub struct Moments {
     pub inverse_deviation: f32,
 }
 
-/// A row, and what it is normalized with.
+/// A row, and the parameters of its normalization.
 #[derive(Debug)]
 pub struct Row<'a> {
-    /// What is read; `None` if that stands in `y`.
+    /// The operand; `None` if it is in `y`.
     pub x: Option<&'a [f32]>,
-    /// What is written.
+    /// The result.
     pub y: &'a mut [f32],
     /// As long as the row.
     pub scale: &'a [f32],
     /// If given, as long as the row.
     pub bias: Option<&'a [f32]>,
-    /// What is added to the variance.
+    /// Added to the variance.
     pub epsilon: f32,
 }
 
-/// `y[i] = (x[i] − mean)·inverse_deviation·scale[i] + bias[i]`, the variance being the mean square
+/// `y[i] = (x[i] − mean)·inverse_deviation·scale[i] + bias[i]`, with the variance as the mean square
 /// deviation, in two passes. An empty row stays empty.
 ///
 /// # Panics
@@ -67,7 +67,7 @@ pub fn rms_norm(isa: Isa, row: Row<'_>) -> f32 {
     inverse_deviation
 }
 
-/// `y`, once it holds `x`.
+/// `y`, after copying `x` to it.
 fn in_place<'a>(x: Option<&[f32]>, y: &'a mut [f32]) -> &'a mut [f32] {
     if let Some(x) = x {
         y.copy_from_slice(&x[..y.len()]);
@@ -135,8 +135,8 @@ mod tests {
         let rms: Vec<f64> = wide.map(|(x, s)| x / (mean_square + 0.25).sqrt() * s).collect();
         let scale = scale.as_slice();
         for isa in Isa::all() {
-            // Sums of 130 in lanes take ten roundings, root, reciprocal and products eight; where the
-            // element is near the mean (here by 1/16 or more of it) the difference adds sixteen.
+            // Sums of 130 in lanes take ten roundings, root, reciprocal and products eight; if the
+            // element is near the mean (here at a distance of at least 1/16 of it) the difference adds sixteen.
             let mut y = x.to_vec();
             let moments = layer_norm(isa, of(&mut y, scale, None));
             assert_close(&y, &layer, 34.0);

@@ -1,4 +1,4 @@
-//! Normalization of a row that four registers of AVX-512 hold.
+//! Normalization of a row that fits in four AVX-512 registers.
 
 #![expect(clippy::needless_range_loop, reason = "constant indexes keep arrays in registers")]
 
@@ -13,10 +13,10 @@ use super::registers::joined;
 use crate::Avx512;
 use crate::isa::x86::{load16, store16};
 
-/// The longest row that four registers hold.
+/// The maximum row length for four registers.
 pub(super) const LEN: usize = 64;
 
-/// As [`super::layer_norm`] and, without a mean, [`super::rms_norm`].
+/// [`super::layer_norm`] or, without a mean, [`super::rms_norm`].
 pub(super) fn normalize(token: Avx512, row: Row<'_>, has_mean: bool) -> Moments {
     match row.y.len() {
         0..=16 => of_registers::<1>(token, row, has_mean),
@@ -35,7 +35,7 @@ kernel! {
         for j in 0..N {
             lanes[j] = load16(&x[range::<N>(j, n)]);
         }
-        // Of the last register, what no other one has.
+        // The elements of the last register that no other one has.
         let surplus = (16 * N - n).min(15);
         let mask = if n < 16 { u16::MAX >> surplus } else { u16::MAX << surplus };
         let mut terms = lanes;
@@ -60,8 +60,8 @@ kernel! {
     }
 }
 
-/// What register `j` of `N` holds of `n` elements. Where there are 16 or more, the last one holds the last
-/// 16: a masked store would hold up the row behind it.
+/// The elements in register `j` of `N`, for `n` elements. If there are 16 or more, the last register holds the last
+/// 16: a masked store would delay the next row.
 #[inline(always)]
 fn range<const N: usize>(j: usize, n: usize) -> Range<usize> {
     if j + 1 < N { 16 * j..16 * j + 16 } else { n.saturating_sub(16)..n }

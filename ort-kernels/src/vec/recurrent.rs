@@ -1,4 +1,4 @@
-//! The cells of recurrent layers with their usual functions, one pass over the units.
+//! The cells of recurrent layers with their default functions, one pass over the units.
 
 use super::formula::{sigmoid, tanh};
 use crate::isa::mul_add;
@@ -6,7 +6,7 @@ use crate::isa::mul_add;
 per_isa! {
     /// `c = σ(f)·c + σ(i)·tanh(g), h = σ(o)·tanh(c)`; gates in the order i, o, f, g. NaN stays NaN.
     ///
-    /// Error: of c at most 5·2⁻²³·(|c before| + 1), of h at most 4·2⁻²³ beside what c gives.
+    /// Error: of c at most 5·2⁻²³·(|c before| + 1), of h at most 4·2⁻²³ in addition to that caused by c.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -21,8 +21,8 @@ per_isa! {
         }
     }
 
-    /// `h = (1 − σ(z))·x̂ + σ(z)·before` with `x̂ = tanh(x + σ(r)·reset)`; gates in the order z, r, and
-    /// of the candidate x, reset. NaN stays NaN.
+    /// `h = (1 − σ(z))·x̂ + σ(z)·before` with `x̂ = tanh(x + σ(r)·reset)`; gates in the order z, r, then
+    /// x and reset of the candidate. NaN stays NaN.
     ///
     /// Error: at most 5·2⁻²³·(|before| + 1) + 4·2⁻²³·|reset|.
     ///
@@ -40,7 +40,7 @@ per_isa! {
         let before = &before[..n];
         for u in 0..n {
             let candidate = tanh::<FMA>(mul_add::<FMA>(sigmoid::<FMA>(r[u]), reset[u], x[u]));
-            // One product less than the formula.
+            // One product fewer than the formula.
             h[u] = mul_add::<FMA>(sigmoid::<FMA>(z[u]), before[u] - candidate, candidate);
         }
     }

@@ -1,4 +1,4 @@
-//! A row to one number.
+//! Reduction of a row to one number.
 //!
 //! A row is folded into 64 lanes, element `i` into lane `i mod 64`, and the lanes pairwise, upper
 //! half into lower. The order depends only on the length of the row; instruction sets differ only
@@ -9,7 +9,7 @@ use crate::isa::mul_add;
 
 const LANES: usize = 64;
 
-/// Folds `x` by `step` into lanes that start from `start`, then the lanes by `join`.
+/// Folds `x` with `step` into lanes initialized to `start`, then the lanes with `join`.
 #[inline(always)]
 pub(super) fn fold(
     x: &[f32],
@@ -46,17 +46,17 @@ pub(super) fn join_lanes<const N: usize>(
     lanes[0]
 }
 
-/// The greater, NaN if either is.
+/// The maximum, NaN if either is.
 #[must_use]
 #[inline(always)]
 pub fn greater(a: f32, b: f32) -> f32 {
-    // A comparison with NaN is false, so NaN in `b` is taken. Written as the maximum instruction
-    // does it, which leaves one comparison for NaN in `a`.
+    // A comparison with NaN is false, so NaN in `b` is taken. Written like the maximum instruction
+    // works, which leaves one comparison for NaN in `a`.
     let greater = if a > b { a } else { b };
     if a.is_nan() { a } else { greater }
 }
 
-/// The less, NaN if either is.
+/// The minimum, NaN if either is.
 #[must_use]
 #[inline(always)]
 pub fn less(a: f32, b: f32) -> f32 {
@@ -65,24 +65,24 @@ pub fn less(a: f32, b: f32) -> f32 {
     if a.is_nan() { a } else { less }
 }
 
-/// How elements become one.
+/// How elements are folded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fold {
-    /// `Σ x[i]`, 0 of none.
+    /// `Σ x[i]`, 0 if empty.
     Sum,
-    /// `Σ x[i]²`, 0 of none.
+    /// `Σ x[i]²`, 0 if empty.
     SumOfSquares,
-    /// `Σ |x[i]|`, 0 of none.
+    /// `Σ |x[i]|`, 0 if empty.
     SumOfMagnitudes,
-    /// `Π x[i]`, 1 of none.
+    /// `Π x[i]`, 1 if empty.
     Product,
-    /// The greatest, NaN if there is one; −∞ of none.
+    /// The maximum, NaN if any is; −∞ if empty.
     Max,
-    /// The least, NaN if there is one; ∞ of none.
+    /// The minimum, NaN if any is; ∞ if empty.
     Min,
 }
 
-/// Calls `$f` with what a fold starts from, its step and what joins two folds.
+/// Calls `$f` with the initial value of a fold, its step and its join.
 macro_rules! by_fold {
     ($fold:expr, $fma:ident => $f:ident($($arg:expr),*)) => {
         match $fold {
@@ -177,7 +177,7 @@ per_isa! {
         by_fold!(how, FMA => columns((x, stride), y));
     }
 
-    /// `Σ x[i]·y[i]` over the length of the shorter; 0 for empty rows.
+    /// `Σ x[i]·y[i]` over the shorter length; 0 for empty rows.
     pub fn dot<FMA>(x: &[f32], y: &[f32]) -> f32 {
         let length = x.len().min(y.len());
         let ((xs, x_rest), (ys, y_rest)) =

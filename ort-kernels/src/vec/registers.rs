@@ -1,7 +1,7 @@
-//! Folds of rows in four registers of AVX-512.
+//! Folds of rows in four AVX-512 registers.
 //!
 //! The lanes, their order and the bits are those of [`super::reduce`], whose lanes the compiler keeps
-//! in memory: that takes longer than a short row does.
+//! in memory, which takes longer than a short row.
 
 use std::arch::x86_64::{
     __m512, _CMP_UNORD_Q, _mm512_abs_ps, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_cvtss_f32,
@@ -13,7 +13,7 @@ use super::Fold;
 use crate::isa::x86::load16;
 
 kernel! {
-    /// As [`super::fold_rows`].
+    /// See [`super::fold_rows`].
     Avx512 => pub(super) fn fold_rows(how: Fold, x: &[f32], n: usize, y: &mut [f32]) {
         let add = |a, b| _mm512_add_ps(a, b);
         match how {
@@ -39,7 +39,7 @@ kernel! {
 }
 
 kernel! {
-    /// As [`super::sum_of_squared_deviations`].
+    /// See [`super::sum_of_squared_deviations`].
     Avx512 => pub(super) fn sum_of_squared_deviations(x: &[f32], mean: f32) -> f32 {
         let mean = _mm512_set1_ps(mean);
         let step = |sum, x| {
@@ -102,7 +102,7 @@ features! { Avx512 enabled
 }
 
 features! { Avx512 enabled
-    /// The extreme, but `a` where that is NaN: where `b` is, the instruction gives `b`.
+    /// The extreme, or `a` if that is NaN: if `b` is, the instruction returns `b`.
     #[inline]
     fn or_nan(a: __m512, extreme: __m512) -> __m512 {
         _mm512_mask_mov_ps(extreme, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a)

@@ -1,10 +1,10 @@
-//! Pairs of numbers, each rotated by an angle of its own, as rotary position embeddings do.
+//! Rotation of pairs of numbers, each by its own angle, as in rotary position embeddings.
 
 use crate::Isa;
 use crate::isa::mul_add;
 
-/// Rotates the first `2·cos.len()` elements of a head `x`, for `table = [cos, sin]`, as pairs of neighbours
-/// if the head is interleaved, else as halves; copies those behind them.
+/// Rotates the first `2·cos.len()` elements of a head `x`, for `table = [cos, sin]`, as adjacent pairs
+/// if the head is interleaved, otherwise as halves; copies the elements after them.
 ///
 /// # Panics
 /// If the lengths differ, or the head is shorter than its pairs.
@@ -22,7 +22,7 @@ pub fn rotate(isa: Isa, x: &[f32], table: [&[f32]; 2], is_interleaved: bool, y: 
 
 per_isa! {
     /// `y[0][i] = a[i]·cos[i] − b[i]·sin[i], y[1][i] = a[i]·sin[i] + b[i]·cos[i]` for `x = [a, b]` and
-    /// `table = [cos, sin]`; the sums fused where the instruction set does that.
+    /// `table = [cos, sin]`; sums are fused if the instruction set supports it.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -35,7 +35,7 @@ per_isa! {
         }
     }
 
-    /// The same for pairs of neighbours: `x = [a[0], b[0], a[1], b[1], …]`, and so `y`.
+    /// The same for adjacent pairs: `x = [a[0], b[0], a[1], b[1], …]`, and likewise `y`.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_turn_by_their_angles() {
+    fn pairs_are_rotated_by_their_angles() {
         for isa in Isa::all() {
             for n in [0, 1, 5, 16, 67] {
                 let angles: Vec<_> = (0..n).map(|i| i as f32 * 0.7).collect();

@@ -1,27 +1,27 @@
-//! Softmax of a row, and of columns that lie side by side.
+//! Softmax of rows, and of adjacent columns.
 
 use super::formula;
 use super::reduce::{Fold, fold, fold_row, greater};
 
 use crate::Isa;
 
-/// The most columns that [`column_totals`] takes: 1 KiB of each row.
+/// The maximum number of columns of [`column_totals`]: 1 KiB of each row.
 pub const MAX_COLUMNS: usize = 256;
 /// Rows whose exponentials are one term of a total.
 const CHUNK: usize = 32;
 
-/// Rows one after the other.
+/// Consecutive rows.
 #[derive(Debug)]
 pub struct Rows<'a> {
-    /// What is read; `None` if that stands in `y`.
+    /// The operand; `None` if it is in `y`.
     pub x: Option<&'a [f32]>,
-    /// What is written.
+    /// The result.
     pub y: &'a mut [f32],
-    /// The elements of a row.
+    /// Elements per row.
     pub len: usize,
 }
 
-/// What is wanted of a row.
+/// The function of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `e^(x[i] − max) / Σ e^(x[j] − max)`
@@ -32,8 +32,8 @@ pub enum Form {
 
 /// The softmax of each row, or its logarithm.
 ///
-/// An empty row stays empty. A NaN or +∞, or nothing but −∞, makes the whole row NaN, as the
-/// formula does.
+/// An empty row stays empty. A NaN or +∞, or only −∞, makes the whole row NaN, like the
+/// formula.
 ///
 /// # Panics
 /// If `x` is shorter than `y`.
@@ -62,16 +62,16 @@ pub fn softmax_rows(isa: Isa, rows: Rows<'_>, form: Form) {
     }
 }
 
-/// The softmax of one row, in place, as of [`softmax_rows`].
+/// The softmax of one row, in place; see [`softmax_rows`].
 pub fn softmax(isa: Isa, x: &mut [f32]) {
     let len = x.len();
     softmax_rows(isa, Rows { x: None, y: x, len }, Form::Direct);
 }
 
-/// A step of a softmax whose row comes in pieces: `x[i] = e^(x[i] − max)`, where `max` is the greatest of
-/// the piece and of what came before, `greatest`. Returns `max` and `Σ x[i]`.
+/// A step of a softmax whose row is processed in pieces: `x[i] = e^(x[i] − max)`, where `max` is the maximum of
+/// the piece and of the previous pieces, `greatest`. Returns `max` and `Σ x[i]`.
 ///
-/// Of nothing but −∞, `max` is −∞ and `x` is zeros. A NaN or +∞ makes the sum NaN.
+/// If all are −∞, `max` is −∞ and `x` becomes zeros. A NaN or +∞ makes the sum NaN.
 pub fn softmax_step(isa: Isa, x: &mut [f32], greatest: f32) -> [f32; 2] {
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = isa.avx512() {
@@ -84,8 +84,8 @@ pub fn softmax_step(isa: Isa, x: &mut [f32], greatest: f32) -> [f32; 2] {
 
 per_isa! {
     /// `greatest[j] = max_i x[i·stride + j]` and `total[j] = Σ_i e^(x[i·stride + j] − greatest[j])`,
-    /// over all rows `i` that begin in `x`: what the softmax of a column is made of. A column with
-    /// NaN or +∞, or nothing but −∞, has a total of NaN. Error of a total: at most `n/32 + 34` ulp
+    /// over all rows `i` that start in `x`: the components of the softmax of a column. A column with
+    /// NaN or +∞, or only −∞, has a total of NaN. Error of a total: at most `n/32 + 34` ulp
     /// for `n` rows.
     ///
     /// # Panics
@@ -120,7 +120,7 @@ per_isa! {
     }
 
     /// `x[j] = e^(x[j] − greatest[j])·factors[j]`: a row of the softmax of columns, if the factors
-    /// are the reciprocals of their totals. Edge cases as of [`softmax`].
+    /// are the reciprocals of their totals. Edge cases as for [`softmax`].
     ///
     /// # Panics
     /// If `greatest` or `factors` is shorter than the row.

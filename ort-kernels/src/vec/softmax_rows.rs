@@ -1,4 +1,4 @@
-//! Softmax of rows in registers of AVX-512: what a row holds is read twice at most. The bits are those
+//! Softmax of rows in AVX-512 registers: each row is read at most twice. The bits are those
 //! of the formulas and the folds of [`super`].
 
 #![expect(clippy::needless_range_loop, reason = "constant indexes keep arrays in registers")]
@@ -14,7 +14,7 @@ use super::softmax::{Form, Rows};
 use crate::Avx512;
 use crate::isa::x86::{load16, store16};
 
-/// As [`super::softmax_rows`].
+/// See [`super::softmax_rows`].
 pub(super) fn rows(token: Avx512, rows: Rows<'_>, form: Form) {
     match rows.len {
         0 => {}
@@ -27,7 +27,7 @@ pub(super) fn rows(token: Avx512, rows: Rows<'_>, form: Form) {
 }
 
 kernel! {
-    /// Rows that `N` registers hold, and no fewer.
+    /// Rows that need exactly `N` registers.
     Avx512 => fn short<const N: usize>(rows: Rows<'_>, form: Form) {
         let Rows { x, y, len } = rows;
         let mask = u16::MAX >> (16 * N - len);
@@ -72,7 +72,7 @@ kernel! {
                 Form::Direct => 1.0 / powers::<true>(x, y, greatest),
                 Form::Logarithm => powers::<false>(x, y, greatest).ln(),
             });
-            // Powers stand in `y`.
+            // `y` holds the exponentials.
             let x = x.filter(|_| form == Form::Logarithm);
             let mut at = 0;
             while at < len {
@@ -86,7 +86,7 @@ kernel! {
 }
 
 kernel! {
-    /// As [`super::softmax_step`].
+    /// See [`super::softmax_step`].
     Avx512 => pub(super) fn step(x: &mut [f32], greatest: f32) -> [f32; 2] {
         let max = |a, b| _mm512_max_ps(a, b);
         let greatest = fold(x, greatest, max, max);
@@ -96,7 +96,7 @@ kernel! {
 }
 
 features! { Avx512 enabled
-    /// The sum of `e^(x − greatest)`, which `y` holds then if they are stored.
+    /// The sum of `e^(x − greatest)`, which is stored in `y` if requested.
     #[inline]
     fn powers<const IS_STORED: bool>(x: Option<&[f32]>, y: &mut [f32], greatest: __m512) -> f32 {
         let mut sums = [_mm512_setzero_ps(); 4];
@@ -130,7 +130,7 @@ features! { Avx512 enabled
 }
 
 features! { Avx512 enabled
-    /// A power times the reciprocal of the total, or an element less the greatest and the logarithm of
+    /// An exponential times the reciprocal of the total, or an element minus the maximum and the logarithm of
     /// the total.
     #[inline]
     fn finished(form: Form, from: __m512, greatest: __m512, last: __m512) -> __m512 {

@@ -1,25 +1,25 @@
-//! Measured error bounds and edge cases.
+//! Measures error bounds and tests edge cases.
 
 use super::*;
 use crate::{Activation, FlushDenormals, Isa};
 use std::f32::consts::{FRAC_PI_2, LN_2};
 
-/// A prime, so that the sweep meets every exponent with changing mantissas.
+/// A prime, so that the sweep covers every exponent with varying mantissas.
 const STRIDE: usize = 1021;
 
-/// Where errors are measured: four million f32 of all signs and exponents, denormals included.
+/// The operands for which errors are measured: four million f32 of all signs and exponents, including denormals.
 struct Sweep {
     xs: Vec<f32>,
 }
 
-/// A function and its truth.
+/// A function and its exact value.
 struct Measured<'a> {
     name: &'a str,
     f: &'a dyn Fn(Isa, &mut [f32]),
     truth: &'a dyn Fn(f64) -> f64,
-    /// In what errors are measured, given operand and truth.
+    /// The unit of errors, given operand and exact value.
     unit: fn(f64, f64) -> f64,
-    /// The greatest error.
+    /// The maximum error.
     bound: f64,
 }
 
@@ -29,9 +29,9 @@ impl Sweep {
         Self { xs: bits.map(f32::from_bits).filter(|x| x.is_finite()).collect() }
     }
 
-    /// Measures a function on every instruction set, while denormals are kept and while they are
-    /// not: what is less than the least normal number is then zero, as an operand, on the way and
-    /// as a result. Slopes are less than 2 there, so twice that number is allowed on top.
+    /// Measures a function on every instruction set, both with and without flushing of denormals:
+    /// with it, values below the least normal number become zero, as operands, intermediates
+    /// and results. Slopes are less than 2 there, so twice that number is allowed in addition.
     fn check(&self, of: &Measured<'_>) {
         let truths: Vec<f64> = self.xs.iter().map(|&x| (of.truth)(f64::from(x))).collect();
         for (isa, is_flushed) in Isa::all().flat_map(|isa| [(isa, false), (isa, true)]) {
@@ -41,7 +41,7 @@ impl Sweep {
             drop(flushed);
             let lost = if is_flushed { 2.0 * f64::from(f32::MIN_POSITIVE) } else { 0.0 };
             for ((&x, &y), &truth) in self.xs.iter().zip(&ys).zip(&truths) {
-                // A denormal operand may count as zero, where the truth may be infinite.
+                // A denormal operand may count as zero, where the exact value may be infinite.
                 let of_zero = (of.truth)(f64::from(0.0_f32.copysign(x)));
                 let is_zero = is_flushed && x.is_subnormal() && error(y, of_zero, lost) == 0.0;
                 let error = match is_zero {
@@ -55,19 +55,19 @@ impl Sweep {
     }
 }
 
-/// How far `y` is from `truth`, beyond `lost`. Where the truth overflows, infinity is right.
-#[expect(clippy::cast_possible_truncation, reason = "the f32 nearest to the truth")]
+/// The distance of `y` from `truth`, minus `lost`. If the exact value overflows, infinity is correct.
+#[expect(clippy::cast_possible_truncation, reason = "the f32 nearest to the exact value")]
 fn error(y: f32, truth: f64, lost: f64) -> f64 {
     if truth as f32 == y { 0.0 } else { ((f64::from(y) - truth).abs() - lost).max(0.0) }
 }
 
-/// A unit in the last place of the truth as an f32.
+/// A unit in the last place of the exact value as an f32.
 fn ulp(_: f64, truth: f64) -> f64 {
     let exponent = (truth.abs().to_bits() >> 52).cast_signed() - 1023;
     2f64.powi(i32::try_from(exponent.max(-126) - 23).unwrap())
 }
 
-/// 2⁻²⁴·|x|, for functions that are x times a number between 0 and 1; and of denormals a unit.
+/// 2⁻²⁴·|x|, for functions that are x times a number between 0 and 1; one unit for denormals.
 fn part_of_x(x: f64, _: f64) -> f64 {
     (x.abs() * 2f64.powi(-24)).max(2f64.powi(-149))
 }
@@ -106,7 +106,7 @@ fn elementary_functions_keep_their_bounds() {
 }
 
 #[test]
-fn functions_in_f64_are_off_by_little_more_than_their_rounding() {
+fn errors_of_functions_in_f64_are_little_more_than_their_rounding() {
     let sweep = Sweep::new();
     let check = |name, f: &dyn Fn(Isa, &mut [f32]), truth: &dyn Fn(f64) -> f64| {
         sweep.check(&Measured { name, f, truth, unit: ulp, bound: 0.52 });
@@ -149,7 +149,7 @@ fn gated_functions_keep_their_bounds() {
 }
 
 #[test]
-fn a_hard_sigmoid_is_off_by_a_unit_of_one() {
+fn the_error_of_a_hard_sigmoid_is_at_most_a_unit_of_one() {
     let [alpha, beta] = [0.2_f32, 0.5].map(f64::from);
     Sweep::new().check(&Measured {
         name: "hard_sigmoid",
@@ -300,7 +300,7 @@ fn softmax_and_its_logarithm_are_the_formulas() {
         let mut y = x.clone();
         softmax(isa, &mut y);
         assert_close(&y, &direct, 17.0);
-        // The logarithm of such a sum, about 3, is off by no more than 14/3 units itself.
+        // The logarithm of such a sum, about 3, has an error of at most 14/3 units itself.
         let mut y = x.clone();
         let rows = Rows { x: Some(&x), y: &mut y, len: x.len() };
         softmax_rows(isa, rows, SoftmaxForm::Logarithm);
@@ -309,7 +309,7 @@ fn softmax_and_its_logarithm_are_the_formulas() {
 }
 
 #[test]
-fn pieces_of_a_row_make_its_softmax() {
+fn pieces_of_a_row_combine_to_its_softmax() {
     let x: Vec<f32> = integers(300).iter().map(|x| x * 1.5 + 90.0).collect();
     let total: f64 = x.iter().map(|&x| (f64::from(x) - 99.0).exp()).sum();
     for isa in Isa::all() {
@@ -320,14 +320,14 @@ fn pieces_of_a_row_make_its_softmax() {
             sums = [greatest, sums[1] * factor + sum];
         }
         assert_eq!(sums[0], 99.0);
-        // As for a whole row, and three more a piece.
+        // As for a whole row, and three more per piece.
         assert_close(&sums[1..], &[total], 26.0);
         assert!(softmax_step(isa, &mut [f32::NAN, 1.0], 0.0)[1].is_nan());
     }
 }
 
 #[test]
-fn a_short_row_has_the_bits_of_a_long_one_that_ends_in_nothing() {
+fn a_short_row_has_the_bits_of_a_padded_one() {
     let x: Vec<f32> = integers(64).iter().map(|x| x * 0.3).collect();
     for isa in Isa::all() {
         for n in 1..=x.len() {

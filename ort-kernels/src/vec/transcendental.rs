@@ -2,9 +2,9 @@
 
 use super::double;
 
-/// Angles beyond it are reduced one by one, by the standard library.
+/// Larger angles are reduced one by one, by the standard library.
 const MAX_ANGLE: f32 = 1e6;
-/// Elements that are looked at for such angles at once.
+/// Elements checked for such angles at once.
 const CHUNK: usize = 64;
 
 /// `per_isa!` for functions `|x, …| f64` of an f64.
@@ -13,7 +13,7 @@ macro_rules! in_f64 {
         per_isa! {$(
             $(#[$meta])*
             pub fn $name<FMA>(x: &mut [f32] $(, $arg: f32)?) {
-                #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
+                #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
                 for x in x {
                     *x = $function(f64::from(*x) $(, f64::from($arg))?) as f32;
                 }
@@ -49,7 +49,7 @@ per_isa! {
     /// `gamma·x` if `x ≥ 0`, else `gamma·alpha·(eˣ − 1)`. Error: at most 0.52 ulp.
     pub fn selu<FMA>(x: &mut [f32], alpha: f32, gamma: f32) {
         let (alpha, gamma) = (f64::from(alpha), f64::from(gamma));
-        #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
+        #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
         for x in x {
             let at = f64::from(*x);
             let value = if at < 0.0 { alpha * double::exp_m1::<FMA>(at) } else { at };
@@ -57,7 +57,7 @@ per_isa! {
         }
     }
 
-    /// `xᵉ` for an `e` that is finite: 1 for `e = 0`, NaN for finite x below 0 unless `e` is an
+    /// `xᵉ` for a finite `e`: 1 for `e = 0`, NaN for finite x below 0 unless `e` is an
     /// integer. Error: at most 0.52 ulp.
     pub fn pow<FMA>(x: &mut [f32], e: f32) {
         let e = f64::from(e);
@@ -65,7 +65,7 @@ per_isa! {
         if e == 0.0 {
             return x.fill(1.0);
         }
-        #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
+        #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
         for x in x {
             let at = f64::from(*x);
             let size = double::pow_of_size::<FMA>(at, e);
@@ -91,9 +91,9 @@ per_isa! {
     }
 }
 
-/// `fast` of each angle, but `any` of those that are beyond [`MAX_ANGLE`].
+/// `fast` of each angle, but `any` of those beyond [`MAX_ANGLE`].
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
+#[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
 fn of_angles(x: &mut [f32], fast: impl Fn(f64) -> f64, any: impl Fn(f64) -> f64) {
     for x in x.chunks_mut(CHUNK) {
         let mut angles = [0.0_f32; CHUNK];

@@ -1,6 +1,6 @@
-//! 28 tiles by one output block of 16: 28 accumulators, one register of filters, and broadcasts that
-//! multiply-adds take from memory. So filters, which come from afar, are read for as many tiles as
-//! can be.
+//! 28 tiles by one output block of 16: 28 accumulators, one register of filters, and broadcasts as memory operands
+//! of multiply-adds. So filters, which come from far caches, are read for as many tiles as
+//! possible.
 
 use super::strip::{Outputs, Product};
 use super::{AHEAD, Strip, TILE, Variant, eight, six};

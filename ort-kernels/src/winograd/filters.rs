@@ -1,4 +1,4 @@
-//! Filters, transformed.
+//! Transformed filters.
 
 use super::{Tile, eight, six};
 use crate::{Isa, Task};
@@ -6,15 +6,15 @@ use crate::{Isa, Task};
 /// The filters `[O/B][I/B][taps][B in][B]` of one group, to be transformed into sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Filters<'a> {
-    /// The instructions that transform them; the result is the same with any.
+    /// The instruction set that transforms them; the result does not depend on it.
     pub isa: Isa,
     /// 8 or 16.
     pub block: usize,
-    /// The most output blocks of a set.
+    /// The maximum number of output blocks per set.
     pub set: usize,
     /// Input channels.
     pub inputs: usize,
-    /// What they are transformed for.
+    /// The tile they are transformed for.
     pub tile: Tile,
     /// The filters.
     pub w: &'a [f32],
@@ -24,13 +24,13 @@ impl Filters<'_> {
     /// Transforms them.
     ///
     /// # Panics
-    /// If the block is neither 8 nor 16, there is no whole number of output blocks, or `packed` is
-    /// not as long as [`Tile::packed_len`] says.
+    /// If the block is neither 8 nor 16, there is no whole number of output blocks, or the length of `packed`
+    /// is not [`Tile::packed_len`].
     pub fn pack(&self, packed: &mut [f32]) {
         let Self { block, tile, w, .. } = self;
-        assert!(matches!(block, 8 | 16), "a block of {block} channels");
+        assert!(matches!(block, 8 | 16), "unsupported block size {block}");
         let found = packed.len() * tile.n_taps();
-        assert_eq!(found, w.len() * tile.products(), "the length of transformed filters");
+        assert_eq!(found, w.len() * tile.products(), "length of transformed filters");
         if !w.is_empty() {
             self.isa.run(Packing { filters: self, packed });
         }
@@ -56,7 +56,7 @@ impl Task for Packing<'_> {
     }
 }
 
-/// `H`, `W`, `R` and `S` as of a tile, in blocks of `B` channels.
+/// Transforms with `H`, `W`, `R` and `S` of a tile, in blocks of `B` channels.
 #[inline(always)]
 fn sets<const H: usize, const W: usize, const R: usize, const S: usize, const B: usize>(
     &Filters { set, inputs, w, .. }: &Filters<'_>,
@@ -66,7 +66,7 @@ fn sets<const H: usize, const W: usize, const R: usize, const S: usize, const B:
     let sets = w.chunks(set * filter_len).zip(packed.chunks_mut(set * inputs * H * W * B));
     for (w, packed) in sets {
         let filters = w.len() / filter_len;
-        assert_eq!(w.len(), filters * filter_len, "the length of filters");
+        assert_eq!(w.len(), filters * filter_len, "length of filters");
         let packed = packed.as_chunks_mut::<B>().0;
         for (f, w) in w.chunks_exact(filter_len).enumerate() {
             for (block, taps) in w.as_chunks::<B>().0.chunks_exact(R * S * B).enumerate() {
@@ -103,12 +103,12 @@ fn transform<const H: usize, const W: usize, const R: usize, const S: usize, con
             half[row][column] = transformed[row];
         }
     }
-    // Loops, not `map`: what an array's methods call is compiled for no instruction set in particular.
+    // Loops, not `map`: functions that an array's methods call are compiled for the baseline only.
     let mut products = [[[0.0; B]; W]; H];
     for (row, products) in half.iter().zip(&mut products) {
         let transformed = along::<S, W, B>(row);
         for (to, from) in products.as_flattened_mut().iter_mut().zip(transformed.as_flattened()) {
-            #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
+            #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
             let product = *from as f32;
             *to = product;
         }
@@ -126,8 +126,8 @@ fn along<const R: usize, const N: usize, const B: usize>(w: &[[f64; B]; R]) -> [
     }
 }
 
-/// The filters as polynomials at 0, the points and their negatives, and ∞, each divided by what the
-/// polynomial that is zero at the others is there.
+/// The filters as polynomials, evaluated at 0, the points and their negatives, and ∞, each divided by the polynomial with
+/// zeros at the others.
 #[inline(always)]
 fn at_points<const P: usize, const R: usize, const N: usize, const B: usize>(
     points: &[f32; P],
@@ -152,7 +152,7 @@ fn at_points<const P: usize, const R: usize, const N: usize, const B: usize>(
         }
         let scale = 0.5 / (own * others);
         for j in 0..B {
-            // Of odd degree there is one coefficient less.
+            // With odd degree there is one coefficient fewer.
             let (mut even, mut odd) = (w[R - 1][j], 0.0);
             for t in (0..R - 1).rev() {
                 match t % 2 {

@@ -1,4 +1,4 @@
-//! One tile by one output block of 8 or 16, left to the vectoriser.
+//! One tile by one output block of 8 or 16, autovectorised.
 
 use super::strip::{Outputs, Place};
 use super::{Strip, TILE, Variant, eight, six};
@@ -37,7 +37,7 @@ fn tiles<const H: usize, const W: usize, const R: usize, const S: usize, const B
     }
 }
 
-/// `Bᵀ·x·B` of what the tile at `place` reads of an input block.
+/// `Bᵀ·x·B` of the inputs of the tile at `place` in an input block.
 fn forward<const H: usize, const W: usize, const B: usize>(
     strip: &Strip<'_>,
     input: usize,
@@ -98,7 +98,7 @@ fn both_axes<const H: usize, const W: usize, const B: usize>(
     }
 }
 
-/// Adds what the outputs start from, and applies the epilogue.
+/// Adds the initial values of outputs, and applies the epilogue.
 fn finish<const H: usize, const W: usize, const B: usize>(
     sums: &[[[f32; B]; W]; H],
     outputs: Outputs<'_>,

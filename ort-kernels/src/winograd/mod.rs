@@ -1,14 +1,14 @@
-//! Convolution of f32 images in blocks of B channels with filters of 3×3, 3×1, 1×3, 5×1 and 1×5,
+//! Convolution of f32 images in NCHWc with blocks of B channels and filters of 3×3, 3×1, 1×3, 5×1 and 1×5,
 //! stride and dilation 1, by Winograd's minimal filtering: F(4×4, 3×3) has 36 products for 16 outputs
 //! instead of 144, F(4, 3) along one axis 6 for 4 instead of 12, F(4, 5) 8 instead of 20.
 //!
 //! `y[o] = act(start[o] + Aᵀ·[Σ_c (G·w[o,c]·Gᵀ) ⊙ (Bᵀ·x[c]·B)]·A)` for each *tile* of outputs, four
-//! along an axis with several taps, with the identity for the matrices of an axis with one; what lies
-//! beside the image is zero. Tiles lie on a grid that begins at the first output.
+//! along an axis with several taps; for an axis with one tap the matrices are the identity. Padding
+//! is zero. Tiles form a grid that starts at the first output.
 //!
 //! **Operands** are those of [`conv_nchwc`](crate::conv_nchwc), form `Blocks`, and the transformed
-//! filters: `[sets][products][I][F·B]`, where a set is F output blocks ([`Variant::filters`]), the
-//! last of a group maybe fewer. Every set of the group must be whole or the last.
+//! filters: `[sets][products][I][F·B]`, where a set is F output blocks ([`Variant::filters`]), possibly
+//! fewer in the last of a group. Every set of the group must be whole or the last.
 //!
 //! **Matrices** are Toom and Cook's for the points 0, ±a, ±b, ∞ with a = 11/16 and b = 3/2:
 //! ```text
@@ -31,29 +31,29 @@
 //! Bᵀ = ⎢ 0 ±s·t   s  ∓r·t   −r   ±t    1  0⎥  for the points ±t, where r and s are sum and product
 //!      ⎣ 0 −1     0   21/4   0  −21/4  0  1⎦  of the squares of the other two
 //! ```
-//! Every entry of Aᵀ and Bᵀ is a float. Among the points that are sixteenths these have the least
+//! Every entry of Aᵀ and Bᵀ is exact. Among the points that are sixteenths these have the smallest
 //! errors on random images: for 3 taps half those of the usual 0, ±1, ±2, ∞. F(2×2) needs 64 products
 //! for 16 outputs, F(6×6) 28 with errors four times as large and filters nearly twice as long.
 //!
 //! **Order.** Filters are transformed in f64 and rounded once. Each of the sums is one chain of
-//! multiply-adds over the input channels. So the bits depend on nothing but the operands and whether
+//! multiply-adds over the input channels. So the bits depend only on the operands and whether
 //! multiply-adds are fused, as they are in each variant but `generic`: not on how callers split
 //! tiles and filters among calls, nor on B.
 //!
-//! **Error.** At most `γ(I + 19)·|Aᵀ|·[Σ_c (|G|·|w|·|Gᵀ|) ⊙ (|Bᵀ|·|x|·|B|)]·|A|` beside the error of
+//! **Error.** At most `γ(I + 19)·|Aᵀ|·[Σ_c (|G|·|w|·|Gᵀ|) ⊙ (|Bᵀ|·|x|·|B|)]·|A|` in addition to the error of
 //! the activation, γ(j) = j·u/(1 − j·u): I roundings of each chain, 4 of each transformation along each
-//! axis, 1 of the filter, 2 of bias and summand; so `γ(I + 11)` where one axis is the identity. As no
+//! axis, 1 of the filter, 2 of bias and summand; so `γ(I + 11)` if one axis is the identity. As no
 //! row of |Aᵀ|, |G| and |Bᵀ| sums to more than 8.4, 1.3 and 5.5 for 3 taps, and 19.3, 1.4 and 15 for 5,
 //! this is at most `3610·γ(I + 19)·Σ_c max|w|·max|x|`, along one axis `60.1·γ(I + 11)·…` for 3 taps and
-//! `398·γ(I + 11)·…` for 5. On random images the root of the mean square is twice that of the direct
+//! `398·γ(I + 11)·…` for 5. On random images the root mean square error is twice that of the direct
 //! convolution, two and a half times for 5 taps.
 //!
-//! **Edges.** A tile of an output block with a sum that is not finite, be it for NaN or infinity in
-//! what it reads or for an overflow on the way, is computed directly, as `conv_nchwc` does it. No
-//! input channels give `act(start)`.
+//! **Edges.** A tile of an output block with a non-finite sum, caused by NaN or infinity in
+//! its inputs or by overflow, is recomputed directly, like in `conv_nchwc`. Without
+//! input channels the result is `act(start)`.
 //!
 //! **Loops.** *Strips* of tiles whose transformed pixels stay in the second-level cache ▸ sets of
-//! output blocks ▸ the products of transformed pixels and filters, in register tiles ▸ back.
+//! output blocks ▸ the products of transformed pixels and filters, in register tiles ▸ inverse transform.
 
 #[macro_use]
 mod tile;
@@ -76,15 +76,15 @@ pub use tile::Tile;
 /// Outputs of a tile along an axis with several taps.
 const TILE: usize = 4;
 
-/// How far ahead filters are asked for, in elements: 4 KiB. Where they come from no cache of the core
-/// its own prefetchers, which stop at each page, leave it waiting for half of the time.
+/// The prefetch distance of filters, in elements: 4 KiB. If they are in no private cache of the core,
+/// the hardware prefetchers, which stop at each page, leave it waiting for half of the time.
 #[cfg(target_arch = "x86_64")]
 const AHEAD: usize = 1024;
 
 /// The convolution of one group of one image with some of its filters.
 #[derive(Clone, Copy, Debug)]
 pub struct Winograd<'a> {
-    /// The convolution, for which there is a [`Tile`]; its filters serve tiles that are not finite.
+    /// The convolution, which must have a [`Tile`]; its filters are used for non-finite tiles.
     pub conv: Conv<'a>,
     /// The same filters, transformed by [`Filters::pack`].
     pub packed: &'a [f32],
@@ -95,14 +95,14 @@ pub struct Winograd<'a> {
 pub struct Variant {
     /// `<isa>_<tiles>x<filters>`, the name of its file.
     pub name: &'static str,
-    /// The block it is made for.
+    /// The block size it is made for.
     pub block: usize,
-    /// The most output blocks it computes at once.
+    /// The maximum number of output blocks computed at once.
     pub filters: usize,
 }
 
 ladder! {
-    // The tiles of a strip of as many output blocks as `y` has pieces.
+    // Computes the tiles of a strip for as many output blocks as `y` has pieces.
     fn strip(strip: &Strip<'_>, scratch: &mut [f32], y: &mut [&mut [f32]]);
     Avx512 => avx512_28x1, Avx2 => avx2_6x2; generic
 }

@@ -1,12 +1,12 @@
-//! The points of the filterings, and what the matrices have of them: floats, all of them exact.
+//! The points of the transforms, and constants of the matrices: floats, all exact.
 
-/// 0, ±11/16, ±3/2, ∞: among the points that are sixteenths those of the least errors on random
+/// 0, ±11/16, ±3/2, ∞: among the points that are sixteenths those with the smallest errors on random
 /// images, for 4 outputs of 3 taps along both axes.
 pub(super) mod six {
     pub(in super::super) const POINTS: [f32; 2] = [11.0 / 16.0, 3.0 / 2.0];
     pub(in super::super) const SQUARES: [f32; 2] = [121.0 / 256.0, 9.0 / 4.0];
     pub(in super::super) const CUBES: [f32; 2] = [1331.0 / 4096.0, 27.0 / 8.0];
-    /// Of the squares.
+    /// The sum of the squares.
     pub(in super::super) const SUM: f32 = 697.0 / 256.0;
     pub(in super::super) const PRODUCT: f32 = 1089.0 / 1024.0;
 }
@@ -19,6 +19,6 @@ pub(super) mod eight {
     /// A point, and sum and product of the squares of the two others.
     pub(in super::super) const PAIRS: [[f32; 3]; 3] =
         [[0.5, 5.0, 4.0], [1.0, 4.25, 1.0], [2.0, 1.25, 0.25]];
-    /// Of the squares, and of the products of two of them. Their product is 1.
+    /// Sum of the squares, and of the products of two of them. The product of all three is 1.
     pub(in super::super) const SUM: f32 = 21.0 / 4.0;
 }

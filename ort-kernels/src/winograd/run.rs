@@ -9,11 +9,11 @@ use std::ops::Range;
 
 /// Bytes of the transformed pixels and the sums of a strip: most of a second-level cache of 1 MiB.
 const STRIP: usize = 640 * 1024;
-/// The fewest tiles of a strip, if there are so many: those of a register tile.
-const LEAST: usize = 28;
+/// The minimum number of tiles per strip, if there are as many: those of a register tile.
+const MIN_TILES: usize = 28;
 
 impl Tile {
-    /// The elements of scratch that [`Winograd::run`] needs for images of `inputs` channels.
+    /// Elements of scratch that [`Winograd::run`] needs for images of `inputs` channels.
     #[must_use]
     pub fn scratch_len(&self, isa: Isa, block: usize, inputs: usize, axes: &[Axis; 2]) -> usize {
         let (filters, inputs) = (variant(isa, block).filters, inputs / block);
@@ -22,30 +22,30 @@ impl Tile {
         (pixel_stride(inputs, tiles) + pixel_stride(filters, tiles)) * self.products() * block
     }
 
-    /// How many strips an image of `inputs` channels has: so often all the filters are read.
+    /// The number of strips of an image of `inputs` channels, each of which reads all filters.
     #[must_use]
     pub fn n_strips(&self, isa: Isa, block: usize, inputs: usize, axes: &[Axis; 2]) -> usize {
         let n_tiles: usize = self.grid(axes).iter().product();
         n_tiles.div_ceil(self.strip_len([inputs / block, variant(isa, block).filters], block))
     }
 
-    /// The most tiles of a strip, for so many input blocks and output blocks of a set.
+    /// The maximum number of tiles per strip, for these input blocks and output blocks per set.
     fn strip_len(&self, [inputs, filters]: [usize; 2], block: usize) -> usize {
         let tile_bytes = (inputs + filters) * block * self.products() * size_of::<f32>();
-        (STRIP / tile_bytes).max(LEAST)
+        (STRIP / tile_bytes).max(MIN_TILES)
     }
 }
 
 impl Winograd<'_> {
-    /// Computes `rows` of the grid of tiles. `y` has a piece for each output block, from the first
-    /// output of these rows on: `[positions, block]`. Scratch may hold anything.
+    /// Computes `rows` of the grid of tiles. `y` has one piece per output block, starting at the first
+    /// output of these rows: `[positions, block]`. Scratch need not be initialized.
     ///
     /// # Panics
-    /// If there is no [`Tile`] for it, or an operand, a piece or the scratch is shorter than the axes say.
+    /// If there is no [`Tile`] for it, or an operand, a piece or the scratch is too short for the axes.
     pub fn run(&self, rows: Range<usize>, y: &mut [&mut [f32]], scratch: &mut [f32]) {
         let Conv { block, axes, activation, .. } = self.conv;
         let tile = Tile::of(block, &axes).filter(|_| self.conv.form == Form::Blocks);
-        let tile = tile.expect("a convolution in blocks for which there is a tile");
+        let tile = tile.expect("a convolution with a tile");
         let isa = suited(self.conv.isa, block);
         let ([down, _], [_, across]) = (tile.outputs(), tile.grid(&axes));
         let image = axes[0].input * axes[1].input * block;

@@ -1,4 +1,4 @@
-//! A strip of tiles: where each lies in the image, and where its transformed pixels and its sums.
+//! A strip of tiles: the location of each in the image, its transformed pixels and its sums.
 
 use super::Tile;
 use crate::Activation;
@@ -18,11 +18,11 @@ pub(super) struct Strip<'a> {
     pub(super) inputs: usize,
     /// At least one.
     pub(super) tiles: Range<usize>,
-    /// The first output that the pieces of y have.
+    /// The first output in the pieces of y.
     pub(super) first: usize,
 }
 
-/// Where a tile begins among the outputs, and how many of its rows and columns there are.
+/// The location of a tile among the outputs, and its rows and columns inside the result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) row: usize,
@@ -31,7 +31,7 @@ pub(super) struct Place {
     pub(super) columns: usize,
 }
 
-/// What a register tile multiplies: one of the products of one set.
+/// The operands of a register tile: one of the products of one set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Product<'a> {
     /// `[inputs][tiles][B]`.
@@ -41,34 +41,34 @@ pub(super) struct Product<'a> {
     pub(super) tiles: usize,
 }
 
-/// What is left of a tile when its sums are back: where its outputs go, and what is added.
+/// The destination of a tile after the inverse transform, and what is added.
 #[derive(Debug)]
 pub(super) struct Outputs<'a> {
     pub(super) rows: usize,
     pub(super) columns: usize,
-    /// From the first output on.
+    /// Starting at the first output.
     pub(super) y: &'a mut [f32],
-    /// From one row of outputs to the next.
+    /// The row stride of outputs.
     pub(super) width: usize,
-    /// Of the output block.
+    /// The bias of the output block.
     pub(super) bias: Option<&'a [f32]>,
     pub(super) is_sum: bool,
     pub(super) epilogue: Epilogue,
 }
 
 impl<'a> Strip<'a> {
-    /// From one of the transformed pixels to the next, in vectors. One more than needed: they would
-    /// meet in one set of the first-level cache if they lay a power of two apart.
+    /// The stride of transformed pixels, in vectors. One more than needed: a power of two would
+    /// map them to the same set of the first-level cache.
     pub(super) fn pixel_stride(&self) -> usize {
         pixel_stride(self.inputs, self.tiles.len())
     }
 
-    /// From one of the sums of a set of `filters` output blocks to the next, in vectors.
+    /// The stride of sums for a set of `filters` output blocks, in vectors.
     pub(super) fn sum_stride(&self, filters: usize) -> usize {
         pixel_stride(filters, self.tiles.len())
     }
 
-    /// Scratch as the vectors of the transformed pixels, and those of the sums.
+    /// Splits scratch into vectors of the transformed pixels and of the sums.
     pub(super) fn split<'s, const B: usize>(
         &self,
         scratch: &'s mut [f32],
@@ -77,7 +77,7 @@ impl<'a> Strip<'a> {
         vectors.split_at_mut(self.pixel_stride() * self.tile.products())
     }
 
-    /// The transformed filters of the set of `filters` output blocks that begins with `first`, for
+    /// The transformed filters of the set of `filters` output blocks that starts with `first`, for
     /// one of the products.
     pub(super) fn filters(&self, (first, filters): (usize, usize), product: usize) -> &'a [f32] {
         let filter_len = self.inputs * self.conv.block * self.conv.block;
@@ -103,8 +103,8 @@ impl<'a> Strip<'a> {
         })
     }
 
-    /// What a tile reads of an input block, `H` rows of `W` pixels: pixels from its first on, and how
-    /// many lie between the starts of two rows. `padded` takes them if some lie beside the image.
+    /// The inputs of a tile in an input block, `H` rows of `W` pixels: a slice starting with its first pixel, and
+    /// the row stride. Copied to `padded` if some are padding.
     #[inline(always)]
     pub(super) fn pixels<'p, const H: usize, const W: usize, const B: usize>(
         &'p self,
@@ -115,7 +115,7 @@ impl<'a> Strip<'a> {
         let [height, width] = &self.conv.axes;
         let image = height.input * width.input;
         let x = &self.conv.x.as_chunks::<B>().0[input * image..][..image];
-        // Above and to the left of the image places wrap, and nothing is there.
+        // Above and left of the image, indices wrap to values out of bounds.
         let row = place.row.wrapping_sub(height.pad[0]);
         let column = place.column.wrapping_sub(width.pad[0]);
         let is_inside = |first: usize, window, axis: &Axis| {
@@ -127,8 +127,8 @@ impl<'a> Strip<'a> {
         for (r, line) in padded.iter_mut().enumerate() {
             for (c, pixel) in line.iter_mut().enumerate() {
                 let (row, column) = (row.wrapping_add(r), column.wrapping_add(c));
-                let is_there = row < height.input && column < width.input;
-                *pixel = if is_there { x[row * width.input + column] } else { [0.0; B] };
+                let is_in_image = row < height.input && column < width.input;
+                *pixel = if is_in_image { x[row * width.input + column] } else { [0.0; B] };
             }
         }
         (padded.as_flattened(), W)
@@ -150,8 +150,8 @@ impl<'a> Strip<'a> {
         }
     }
 
-    /// Computes a tile of output block `f`, whose piece is `y`, directly; but for an activation that
-    /// is no epilogue, which comes last.
+    /// Computes a tile of output block `f`, whose piece is `y`, directly, except an activation that
+    /// is not an epilogue, which is applied at the end.
     #[cold]
     pub(super) fn directly(&self, f: usize, place: Place, y: &mut [f32]) {
         let mut one = *self.conv;

@@ -1,4 +1,4 @@
-//! Every variant against the plain convolution in f64 and the bound, and against `generic`.
+//! Compares every variant with the plain convolution in f64 within the bound, and with `generic`.
 
 use super::{Filters, Tile, Winograd, best, variant};
 use crate::conv_f32::Axis;
@@ -8,7 +8,7 @@ use matrices::{Rows, along_both, matrices};
 
 mod matrices;
 
-/// Half the distance of 1 to the next float.
+/// Half the distance from 1 to the next float.
 const U: f64 = f32::EPSILON as f64 / 2.0;
 
 /// Seeded numbers in [−1, 1).
@@ -23,10 +23,10 @@ fn numbers(count: usize, seed: u32) -> Vec<f32> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// The taps there are tiles for.
+/// The supported taps.
 const TAPS: [[usize; 2]; 5] = [[3, 3], [3, 1], [1, 3], [5, 1], [1, 5]];
 
-/// An axis of 3 taps; of 5 with one more pixel of padding on each side, of 1 without.
+/// An axis of 3 taps; with 5 taps one more pixel of padding on each side, with 1 tap none.
 fn axis(kernel: usize, input: usize, pad: [usize; 2]) -> Axis {
     let pad = pad.map(|n| if kernel == 1 { 0 } else { n + (kernel - 3) / 2 });
     let input = if kernel == 1 { input.max(1) } else { input };
@@ -98,7 +98,7 @@ impl Case {
         if self.is_sum { self.y.clone() } else { vec![f32::NAN; self.y.len()] }
     }
 
-    /// In two ranges of rows, and with the sets of output blocks one by one in the second.
+    /// In two ranges of rows, with the sets of output blocks one by one in the second.
     fn found(&self, isa: Isa, cut: usize) -> Vec<f32> {
         let set = variant(isa, self.block).filters;
         let channels = self.inputs * self.block;
@@ -134,7 +134,7 @@ impl Case {
         y
     }
 
-    /// What each output is without an activation, and how far a result may be from it.
+    /// Each output without an activation, and the error bound of its result.
     fn expected(&self) -> Vec<[f64; 2]> {
         let [height, width] = self.axes.map(|axis| axis.output);
         let [down, across] = self.tile().outputs();
@@ -152,7 +152,7 @@ impl Case {
         expected
     }
 
-    /// The same for a tile of output channel `o`, from what it reads and its transformed sizes.
+    /// The same for a tile of output channel `o`, from its inputs and absolute transforms.
     fn expect_tile(
         &self,
         o: usize,
@@ -188,7 +188,7 @@ impl Case {
         }
     }
 
-    /// The pixels that a tile reads.
+    /// The inputs of a tile.
     fn window(&self, channel: usize, [top, left]: [usize; 2]) -> Rows {
         let [h, w] = self.tile().windows();
         let row = |r| (0..w).map(|c| self.pixel(channel, [top + r, left + c])).collect();
@@ -221,7 +221,7 @@ impl Case {
         along_both(&vec![down[r].clone()], m, &vec![across[c].clone()])[0][0]
     }
 
-    /// The pixel at a place that counts from the padding on.
+    /// The pixel at a place, counted from the padding.
     fn pixel(&self, channel: usize, [row, column]: [usize; 2]) -> f64 {
         let [height, width] = &self.axes;
         let at = height.at(row, 0).zip(width.at(column, 0));
@@ -233,11 +233,11 @@ impl Case {
 
     fn check(&self) {
         let mut exact = self.expected();
-        #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
+        #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
         let mut results: Vec<f32> = exact.iter().map(|&[y, _]| y as f32).collect();
         self.activation.apply(Isa::Generic, &mut results);
-        // None of the activations of these tests is steeper than the identity; what they add
-        // themselves is one more rounding of what they give, and that of the exact result.
+        // None of the activations of these tests is steeper than the identity; they add
+        // one rounding of their result, and that of the exact result.
         for ([_, error], y) in exact.iter_mut().zip(&results) {
             *error += 8.0 * U * f64::from(y.abs());
         }
@@ -254,7 +254,7 @@ impl Case {
     }
 }
 
-/// Called by the ladder for each variant: the same as `generic` within the bound of both.
+/// Called by the ladder for each variant: equals `generic` within the bound of both.
 pub(super) fn agrees_with_generic(isa: Isa) {
     let super::Variant { block, filters, .. } = best(isa);
     for (i, axes) in TAPS.into_iter().flat_map(images).enumerate() {
@@ -288,7 +288,7 @@ fn errors_are_within_the_bound() {
 }
 
 #[test]
-fn what_tiles_do_with_their_results_has_the_bits_of_the_activation() {
+fn epilogues_have_the_bits_of_the_activation() {
     let (scale, shift) = (-1.75, 0.3);
     for isa in Isa::all() {
         for activation in [
@@ -317,7 +317,7 @@ fn what_tiles_do_with_their_results_has_the_bits_of_the_activation() {
 }
 
 #[test]
-fn the_amplification_is_what_the_contract_says() {
+fn the_amplification_equals_the_contract() {
     for (taps, limits, along_one, along_both) in
         [(3, [8.4, 1.3, 5.5], 60.1, Some(3610.0)), (5, [19.3, 1.4, 15.0], 398.0, None)]
     {
@@ -332,7 +332,7 @@ fn the_amplification_is_what_the_contract_says() {
 }
 
 #[test]
-fn the_error_in_the_mean_is_at_most_three_times_that_of_the_direct_convolution() {
+fn the_rms_error_is_at_most_three_times_that_of_direct_convolution() {
     for (isa, taps) in Isa::all().flat_map(|isa| TAPS.map(|taps| (isa, taps))) {
         let mut case = Case::new(16, [4, 1], axes(taps, (24, [1, 1]), (24, [1, 1])));
         case.is_sum = false;
@@ -346,7 +346,7 @@ fn the_error_in_the_mean_is_at_most_three_times_that_of_the_direct_convolution()
 }
 
 #[test]
-fn what_is_not_finite_comes_out_as_of_the_direct_convolution() {
+fn non_finite_results_equal_the_direct_convolutions() {
     for isa in Isa::all() {
         for value in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX / 4.0] {
             for place in [0, 5, 77, 13 * 11 - 1] {
@@ -367,7 +367,7 @@ fn what_is_not_finite_comes_out_as_of_the_direct_convolution() {
 }
 
 #[test]
-fn what_has_steps_or_other_taps_is_not_taken() {
+fn strides_and_other_taps_are_not_supported() {
     let takes = |block, axes: [Axis; 2]| Tile::of(block, &axes).is_some();
     let good = axis(3, 9, [1, 1]);
     assert!(takes(16, [good, good]) && takes(8, [good, Axis { kernel: 1, ..good }]));

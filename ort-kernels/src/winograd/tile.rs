@@ -1,4 +1,4 @@
-//! What an image is cut into, and which convolutions it is cut for.
+//! The tiles of an image, and the convolutions that they support.
 
 use super::TILE;
 use crate::conv_f32::Axis;
@@ -9,7 +9,7 @@ pub struct Tile {
     taps: [usize; 2],
 }
 
-/// Calls a function of the windows `H` and `W` of a tile, along either axis, and its taps `R` and `S`.
+/// Calls a function with the windows `H` and `W` of a tile, along either axis, and its taps `R` and `S`.
 macro_rules! tiled {
     ($tile:expr => $call:ident $([$more:tt])? ($($arg:expr),+)) => {
         match $tile.taps() {
@@ -24,13 +24,13 @@ macro_rules! tiled {
 }
 
 impl Tile {
-    /// The tile of filters of so many taps, with stride and dilation 1, if they can be computed so.
+    /// The tile of filters with these taps, stride and dilation 1, if supported.
     #[must_use]
     pub fn of_taps(taps: [usize; 2]) -> Option<Self> {
         matches!(taps, [3, 3] | [3 | 5, 1] | [1, 3 | 5]).then_some(Self { taps })
     }
 
-    /// The tile of a convolution in blocks of so many channels.
+    /// The tile of a convolution in blocks of `block` channels, if supported.
     #[must_use]
     pub fn of(block: usize, axes: &[Axis; 2]) -> Option<Self> {
         let is_plain = |axis: &Axis| [axis.stride, axis.dilation] == [1, 1];
@@ -58,26 +58,26 @@ impl Tile {
         [0, 1].map(|i| axes[i].output.div_ceil(outputs[i]))
     }
 
-    /// Products of a channel.
+    /// Products per channel.
     #[must_use]
     pub fn products(&self) -> usize {
         let [h, w] = self.windows();
         h * w
     }
 
-    /// Taps of a filter.
+    /// Taps per filter.
     #[must_use]
     pub fn n_taps(&self) -> usize {
         self.taps[0] * self.taps[1]
     }
 
-    /// The elements that filters `[o, i, …]` have when they are transformed.
+    /// The number of elements of transformed filters `[o, i, …]`.
     #[must_use]
     pub fn packed_len(&self, o: usize, i: usize) -> usize {
         o * i * self.products()
     }
 
-    /// Pixels that are read along each axis.
+    /// Pixels read along each axis.
     pub(super) fn windows(&self) -> [usize; 2] {
         let ([r, s], [p, q]) = (self.taps, self.outputs());
         [p + r - 1, q + s - 1]

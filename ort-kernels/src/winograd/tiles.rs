@@ -1,4 +1,4 @@
-//! The transformations and the register tiles, written once for every width of registers.
+//! The transforms and the register tiles, written once for every register width.
 
 /// Stores a function of each output of a tile.
 macro_rules! store_each {
@@ -14,12 +14,12 @@ macro_rules! store_each {
     };
 }
 
-/// What a variant of register tiles of `$most` tiles by `$filters` output blocks consists of, and
-/// `strip`, which calls it.
+/// The functions of a variant with register tiles of `$most` tiles by `$filters` output blocks, and
+/// `strip`, which calls them.
 ///
-/// Where it stands, `load` and `store` take a [`Vector`] of `LANES` floats from and to a slice, and
-/// `zero`, `splat`, `add`, `sub`, `mul`, `fmadd` (a·b + c), `fnmadd` (c − a·b), `min`, `max` and
-/// `is_finite` (of a sum of differences `x − x`) are its instructions; `min` and `max` return their
+/// The invocation must provide `load` and `store`, which transfer a [`Vector`] of `LANES` floats from and to a slice, and
+/// the instructions `zero`, `splat`, `add`, `sub`, `mul`, `fmadd` (a·b + c), `fnmadd` (c − a·b), `min`, `max` and
+/// `is_finite` (of a sum of differences `x − x`); `min` and `max` return their
 /// second operand when either is NaN.
 macro_rules! winograd {
     ($isa:ident, [$($tiles:literal)+] x [$($filters:literal)+]) => {
@@ -70,12 +70,12 @@ macro_rules! winograd {
             }
         }
 
-        /// One of the products, for all tiles of a strip: register tiles about as long as each
-        /// other.
+        /// One of the products, for all tiles of a strip: register tiles of nearly equal
+        /// length.
         fn products(token: $isa, product: &Product<'_>, m: &mut [[f32; LANES]]) {
-            const MOST: usize = [$($tiles),+].len();
+            const MAX_TILES: usize = [$($tiles),+].len();
             let filters = m.len() / product.tiles;
-            let n = product.tiles.div_ceil(MOST);
+            let n = product.tiles.div_ceil(MAX_TILES);
             for i in 0..n {
                 let at = |i| i * product.tiles / n;
                 let (first, len) = (at(i), at(i + 1) - at(i));
@@ -92,7 +92,7 @@ macro_rules! winograd {
         }
 
         features! { $isa enabled
-            /// Each of some floats in every lane.
+            /// Broadcasts each of some floats.
             #[inline]
             fn splats<const N: usize>(x: [f32; N]) -> [Vector; N] {
                 let mut all = [zero(); N];
@@ -152,7 +152,7 @@ macro_rules! winograd {
         }
 
         features! { $isa enabled
-            /// `Aᵀ·m`; of one product, itself.
+            /// `Aᵀ·m`; for one product, the product itself.
             #[inline]
             fn backward_along<const N: usize>(m: [Vector; N]) -> [Vector; TILE] {
                 match *m.as_slice() {
@@ -189,7 +189,7 @@ macro_rules! winograd {
         }
 
         kernel! {
-            /// Transforms the pixels of a tile, `row_len` apart from row to row, into vectors
+            /// Transforms the pixels of a tile, with row stride `row_len`, into vectors
             /// `stride` apart.
             $isa => fn forward<const H: usize, const W: usize>(
                 x: &[[f32; LANES]],
@@ -220,7 +220,7 @@ macro_rules! winograd {
         }
 
         kernel! {
-            /// `R` tiles from `first` on, by `F` output blocks.
+            /// `R` tiles starting at `first`, by `F` output blocks.
             $isa => fn multiply<const R: usize, const F: usize>(
                 product: &Product<'_>,
                 first: usize,
@@ -255,8 +255,8 @@ macro_rules! winograd {
         }
 
         kernel! {
-            /// Transforms the sums of a tile back, which lie `stride` apart, and writes the outputs
-            /// if they are finite; says whether they are.
+            /// Transforms the sums of a tile, `stride` apart, and writes the outputs
+            /// if they are finite; returns whether they are.
             $isa => fn backward<const H: usize, const W: usize, const R: usize, const S: usize>(
                 m: &[[f32; LANES]],
                 stride: usize,

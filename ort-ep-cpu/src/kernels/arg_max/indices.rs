@@ -1,5 +1,5 @@
-//! The indices of the extremes of lanes: of contiguous ones the extremes in vectors, then where they are; of
-//! lanes side by side the extremes so far and their indices, row by row.
+//! Indices of the extremes of lanes: for contiguous lanes, the extremes by vectors and then their positions; for
+//! adjacent lanes, the running extremes and their indices, row by row.
 
 use ort_kernels::vec::fold_rows_of;
 use ort_kernels::{Isa, Task};
@@ -10,12 +10,12 @@ use super::super::folds::{Greatest, Least, Summed};
 use crate::pieces::wanted;
 use crate::wide::Wide;
 
-/// The lanes that are searched side by side, the elements of a lane that are looked at together, and the
+/// The number of adjacent lanes searched together, of elements of a lane compared together, and of
 /// contiguous lanes whose extremes are found at a time.
 const WIDTH: usize = 64;
 
 /// `y[i]`: the index of the extreme of row `i` of `x`, of NaN if it has one. `x` has as many rows as `y` has
-/// elements, of at most `u32::MAX` elements each.
+/// elements, each of at most `u32::MAX` elements.
 pub(in super::super) fn indices_of_rows<T: Summed>(isa: Isa, op: ArgMax, x: &[T], y: &mut [i64]) {
     let len = x.len() / y.len().max(1);
     for (x, y) in x.chunks(len.saturating_mul(WIDTH).max(1)).zip(y.chunks_mut(WIDTH)) {
@@ -30,7 +30,7 @@ pub(in super::super) fn indices_of_rows<T: Summed>(isa: Isa, op: ArgMax, x: &[T]
 }
 
 /// `y[j]`: the index of the extreme of column `j`, of NaN if it has one. The rows of `x`, at most `u32::MAX`,
-/// begin `stride` apart.
+/// start `stride` apart.
 pub(in super::super) fn indices_of_columns<T: Wide>(
     isa: Isa,
     op: ArgMax,
@@ -42,7 +42,7 @@ pub(in super::super) fn indices_of_columns<T: Wide>(
     }
 }
 
-/// The indices of the extremes of contiguous lanes, each of which has its own.
+/// The index of the extreme of each contiguous lane.
 struct Rows<'a, T: Wide> {
     x: &'a [T],
     extremes: &'a [T::Of],
@@ -69,11 +69,11 @@ impl<T: Wide> Task for Rows<'_, T> {
     }
 }
 
-/// Where the first is of the elements that a lane has of the kind.
+/// The position of the first element of a lane that satisfies `is_it`.
 #[inline(always)]
 fn first_index<T: Copy>(lane: &[T], is_it: impl Fn(T) -> bool) -> i64 {
     for (i, chunk) in lane.chunks(WIDTH).enumerate() {
-        // A chunk of many is searched once it is known to have it.
+        // Long lanes are searched chunk by chunk, only in the chunk that has it.
         if lane.len() <= WIDTH || has(chunk, &is_it) {
             let mut first = u32::MAX;
             for (at, x) in (0_u32..).zip(chunk) {
@@ -86,7 +86,7 @@ fn first_index<T: Copy>(lane: &[T], is_it: impl Fn(T) -> bool) -> i64 {
     0
 }
 
-/// Where the last is.
+/// The position of the last one.
 #[inline(always)]
 fn last_index<T: Copy>(lane: &[T], is_it: impl Fn(T) -> bool) -> i64 {
     for (i, chunk) in lane.chunks(WIDTH).enumerate().rev() {
@@ -112,7 +112,7 @@ fn has<T: Copy>(chunk: &[T], is_it: impl Fn(T) -> bool) -> bool {
     chunk.iter().fold(false, |any, x| any | is_it(*x))
 }
 
-/// The indices of the extremes of at most [`WIDTH`] lanes side by side.
+/// The indices of the extremes of at most [`WIDTH`] adjacent lanes.
 struct Columns<'a, T> {
     op: ArgMax,
     x: &'a [T],

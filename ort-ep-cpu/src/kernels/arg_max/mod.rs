@@ -1,4 +1,4 @@
-//! ArgMax and ArgMin of every number.
+//! ArgMax and ArgMin of every numeric type.
 
 mod indices;
 
@@ -16,7 +16,7 @@ use crate::lanes::Lanes;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// What an element costs, in multiply-adds, and a lane beside its elements.
+/// The cost of an element, and the overhead per lane, in multiply-adds.
 pub(super) const COST: usize = 8;
 pub(super) const LANE: usize = 128;
 
@@ -27,11 +27,11 @@ struct ArgMaxKernel {
     dtype: DType,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     /// The shape of the result.
     shape: Shape,
-    /// The operand as `[outer, len, inner]`; `None` if there is nothing, of which the operator knows.
+    /// The operand as `[outer, len, inner]`; `None` if it is empty, which the operator handles.
     lanes: Option<Lanes>,
 }
 
@@ -49,7 +49,7 @@ impl Kernel for ArgMaxKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x] = shapes else { return Err(KernelError::ForeignState) };
         let (axis, shape) = self.op.reduced(x)?;
-        // Indices that are found side by side have 32 bits.
+        // Indices of adjacent lanes are computed in 32 bits.
         let fits = !x.contains(&0) && u32::try_from(x[axis]).is_ok();
         Ok(Prepared::new(State { shape, lanes: fits.then(|| Lanes::along(x, axis)) }))
     }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_give_the_index_that_the_operator_gives() {
+    fn indices_equal_the_operators() {
         for name in ["ArgMax", "ArgMin"] {
             for how in [[0, 0], [0, 1], [1, 0], [1, 1]] {
                 for shape in [&[3, 70][..], &[7, 1], &[2, 5, 130], &[1, 4, 60, 1], &[2, 70, 3]] {
@@ -114,7 +114,7 @@ mod tests {
                     case(name, 1, how).input(integers(shape)).check(exact);
                     case(name, 0, how).input(integers(shape)).check(exact);
                 }
-                // Shared by threads.
+                // Large enough for several threads.
                 case(name, 1, how).input(integers(&[3000, 150])).check(exact);
                 let x = [1.0, f32::NAN, 2.0, f32::NAN, 0.0, -0.0, f32::NEG_INFINITY, -0.0];
                 for axis in [0, 1] {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_has_an_order() {
+    fn every_type_is_ordered() {
         for dtype in DType::ALL.iter().filter(|dtype| dtype.is_number()) {
             for how in [[0, 0], [1, 1]] {
                 for axis in [0, 1, 2] {

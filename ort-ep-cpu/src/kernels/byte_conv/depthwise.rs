@@ -1,4 +1,4 @@
-//! One channel a filter: lines of planes, or pixels whose channels are the last dimension.
+//! Depthwise convolution: lines of planes (NCHW), or pixels (channels-last).
 
 use ort_ep::Threads;
 use ort_kernels::depthwise_i8::{Pixels, Plane};
@@ -6,10 +6,10 @@ use ort_kernels::depthwise_i8::{Pixels, Plane};
 use super::{ByteConv, Channels, Finish, Geometry, Operands};
 use crate::cpu::{Team, n_parts, per_part};
 
-/// What an output costs, in multiply-adds of f32: its sum, and what is made of it.
+/// The cost of an output, in f32 multiply-adds: its sum and its epilogue.
 const COST: usize = 8;
 
-/// The elements of scratch a thread needs for planes: bytes and sums.
+/// Elements of scratch per thread for planes: bytes and sums.
 pub(super) fn planes_scratch_len(geometry: &Geometry) -> usize {
     lines_len(geometry) + Plane::sums_len(&geometry.axes)
 }
@@ -19,7 +19,7 @@ fn lines_len(geometry: &Geometry) -> usize {
     Plane::scratch_len(&geometry.axes).div_ceil(4)
 }
 
-/// The elements of scratch a thread needs for pixels: one of padding, and sums.
+/// Elements of scratch per thread for pixels: a pixel of padding, and sums.
 pub(super) fn pixels_scratch_len(geometry: &Geometry) -> usize {
     padding_len(geometry) + Pixels::sums_len(geometry.all_filters())
 }
@@ -28,7 +28,7 @@ fn padding_len(geometry: &Geometry) -> usize {
     geometry.all_filters().div_ceil(4)
 }
 
-/// Computes `y`: `[images, filters, positions]`. `finish` makes results of sums.
+/// Computes `y`: `[images, filters, positions]`. `finish` converts sums to results.
 pub(super) fn planes<T: Send>(
     kernel: &ByteConv,
     (geometry, operands): (&Geometry, &Operands<'_>),
@@ -41,7 +41,7 @@ pub(super) fn planes<T: Send>(
     let (n_planes, filters) = (y.len() / geometry.n_outputs(), geometry.all_filters());
     let n_parts = n_parts(threads, y.len().saturating_mul(COST)).min(n_planes * n_lines);
     let band = per_part(threads, n_planes * n_lines, n_parts);
-    // Where there are planes enough, none is cut.
+    // With enough planes, none is split.
     let band = if n_parts <= n_planes { band.next_multiple_of(n_lines) } else { band };
     let team = Team::new(threads, (n_planes * n_lines).div_ceil(band));
     let team = team.with_scratch(scratch, planes_scratch_len(geometry));
@@ -73,7 +73,7 @@ pub(super) fn planes<T: Send>(
     });
 }
 
-/// Computes `y`: `[images, positions, filters]`. `finish` makes results of sums.
+/// Computes `y`: `[images, positions, filters]`. `finish` converts sums to results.
 pub(super) fn pixels<T: Send, F: Finish<T>>(
     kernel: &ByteConv,
     (geometry, operands): (&Geometry, &Operands<'_>),
@@ -106,8 +106,8 @@ pub(super) fn pixels<T: Send, F: Finish<T>>(
         };
         let own = first..first + y.len() / channels;
         let (isa, sums) = (kernel.cpu.isa, bytemuck::cast_slice_mut(sums));
-        if let Some((codes, y)) = finish.codes(y) {
-            return pixels.run_codes(isa, own, &codes, (sums, y));
+        if let Some((requantize, y)) = finish.requantize(y) {
+            return pixels.run_quantized(isa, own, &requantize, (sums, y));
         }
         pixels.run(isa, own, sums, |pixel, sums| {
             finish.run(Channels::From(0), sums, &mut y[(pixel - first) * channels..][..channels]);

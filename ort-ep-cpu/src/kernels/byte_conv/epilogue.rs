@@ -1,10 +1,10 @@
-//! What follows ConvInteger where activations are quantized as a model runs: its sums become floats that
-//! are scaled, get a bias or are normalized, and are clamped while they are hot.
+//! The epilogue of ConvInteger in dynamically quantized models: its sums become floats that
+//! are scaled, biased or normalized, and clamped while they are in cache.
 //!
 //! ```text
 //! y = clamp(float(sum)·scale·factor + summand)
 //! ```
-//! Each step is rounded as it would be alone, so the bits stay the same.
+//! Each step is rounded separately, so the bits equal those of the separate operators.
 
 // collects are bounded: by the operands
 
@@ -20,12 +20,12 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::kernels::{batch_norm, chain, op};
 
-/// Where the inputs of the epilogue begin, behind those of the convolution.
+/// The first input of the epilogue, after those of the convolution.
 const SCALE: usize = 4;
-/// The bias, or the first of what BatchNormalization reads.
+/// The bias, or the first parameter of BatchNormalization.
 const NEXT: usize = 5;
 
-/// The steps after a convolution.
+/// The operators after a convolution.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Epilogue {
     next: Next,
@@ -46,16 +46,16 @@ pub(super) struct WithEpilogue {
     claim: Claim,
 }
 
-/// The claim of an epilogue's last node.
+/// The claim whose root is an epilogue's last node.
 pub(super) fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     Some(WithEpilogue::at(graph, id)?.claim)
 }
 
 impl WithEpilogue {
-    /// The convolution whose epilogue ends at `root`, which cannot be the convolution itself.
+    /// The convolution whose epilogue ends at `root`, if it has one.
     pub(super) fn at(graph: &Graph, root: NodeId) -> Option<Self> {
         let (mut id, mut nodes) = (root, smallvec![root]);
-        // What makes a value without other readers.
+        // The producer of a value without other readers.
         let mut before = |value: Option<ValueId>| -> Option<NodeId> {
             let value = value?;
             let is_private = graph.consumers(value).len() == 1 && !graph.outputs().contains(&value);
@@ -70,7 +70,7 @@ impl WithEpilogue {
         }
         let (mut next, mut others) = (Next::Nothing, Vec::new());
         if let Some(norm) = op::<BatchNormalization>(graph, id) {
-            if !batch_norm::is_ours(norm, graph, graph.node(id)) {
+            if !batch_norm::is_supported(norm, graph, graph.node(id)) {
                 return None;
             }
             next = Next::Norm { epsilon: f64::from(norm.epsilon) };
@@ -110,8 +110,8 @@ impl WithEpilogue {
     }
 }
 
-/// What the convolution has become, and what it is combined with: of two operands the one that a Cast
-/// or a Mul makes, the left one first.
+/// The two operands of a node: first the one that a Cast or a Mul produces,
+/// the left one if both do.
 fn sides(graph: &Graph, id: NodeId) -> Option<(ValueId, ValueId)> {
     let &[Some(a), Some(b)] = graph.node(id).inputs.as_slice() else { return None };
     let leads_there = |value: ValueId| {
@@ -126,7 +126,7 @@ fn sides(graph: &Graph, id: NodeId) -> Option<(ValueId, ValueId)> {
     }
 }
 
-/// Whether a float value is one for all results, or one for each channel of them; `w` is the shape of
+/// Whether a float value is a scalar, or has one element per channel; `w` is the shape of
 /// the weights.
 fn is_by_channel(graph: &Graph, value: ValueId, w: &[Dim]) -> bool {
     let fact = graph.fact(value);
@@ -141,14 +141,14 @@ fn is_by_channel(graph: &Graph, value: ValueId, w: &[Dim]) -> bool {
 }
 
 impl Epilogue {
-    /// Writes the factors of sums, those of their products, and the summands, of each channel.
+    /// Writes the factors of the sums, the factors of those products, and the summands of each channel.
     pub(super) fn fill(
         self,
         inputs: Inputs<'_>,
         [scales, factors, summands]: [&mut [f32]; 3],
     ) -> Result<(), KernelError> {
         spread(inputs, SCALE, scales)?;
-        // Neither changes a number that is the result of arithmetic.
+        // Neither changes the result of an arithmetic operation.
         factors.fill(1.0);
         summands.fill(-0.0);
         match self.next {
@@ -174,7 +174,7 @@ impl Epilogue {
     }
 }
 
-/// The values at `index`, of which there is one, or one for each channel.
+/// Copies the values at `index`, one for all or one per channel, to `to`.
 fn spread(inputs: Inputs<'_>, index: usize, to: &mut [f32]) -> Result<(), KernelError> {
     match inputs.tensor(index)?.as_slice::<f32>()? {
         &[value] => to.fill(value),

@@ -1,4 +1,4 @@
-//! The weights of a convolution of bytes, as the way it is computed wants them.
+//! The weights of a convolution of bytes, packed for the selected algorithm.
 
 use ort_ep::{Packed, Recipe};
 use ort_kernels::depthwise_i8::{
@@ -8,7 +8,7 @@ use ort_kernels::gemm_i8::Zeros;
 use ort_tensor::{collected, filled};
 
 use super::{Roles, rows};
-use crate::bytes::{codes, flip_to_signed};
+use crate::bytes::{flip_to_signed, quantized_values};
 use crate::kernels::Compiler;
 
 /// Constant weights `[filters, channels of a group, taps…]`.
@@ -17,25 +17,25 @@ pub(super) struct Filters {
     pub(super) form: Form,
     /// The sum of each filter's quantized values as signed bytes, an i32.
     sums: Packed,
-    /// The zero point of each filter, flipped alike.
+    /// The zero point of each filter, flipped likewise.
     pub(super) zeros: Vec<i32>,
-    /// The quantized values of a filter.
+    /// The number of quantized values in a filter.
     k: usize,
 }
 
-/// How weights are packed, which says how the convolution is computed.
+/// How weights are packed, which selects the algorithm.
 #[derive(Debug)]
 pub(super) enum Form {
-    /// Rows of a left operand: int8 as it stands, uint8 flipped.
+    /// Rows of a left operand: int8 unchanged, uint8 flipped.
     Rows(Option<Packed>),
-    /// The right operand of rows of an image whose channels are the last dimension.
+    /// The right operand, for rows gathered from a channels-last image.
     Right(Packed),
-    /// One channel a filter: quantized values minus zero points, as so many signed bytes.
+    /// Depthwise: quantized values minus zero points, each as the sum of `parts` signed bytes.
     Depthwise { packed: Packed, parts: usize, are_channels_last: bool },
 }
 
 impl Filters {
-    /// Packs the weights; `None` if they are not constant, or of a shape that there is no way for.
+    /// Packs the weights; `None` if they are not constant, or have an unsupported shape.
     pub(super) fn compile(
         compiler: &Compiler<'_>,
         roles: &Roles,
@@ -50,7 +50,7 @@ impl Filters {
         let flip = flip_to_signed(w.dtype())?;
         let zeros = match compiler.fact(roles.w_zero) {
             None => vec![i32::from(flip.cast_signed())],
-            Some(_) => codes(compiler.constant(roles.w_zero)?, flip)?,
+            Some(_) => quantized_values(compiler.constant(roles.w_zero)?, flip)?,
         };
         let zeros = match zeros[..] {
             [zero] => filled(zero, filters).ok()?,
@@ -71,7 +71,7 @@ impl Filters {
         Some(Self { form, sums, zeros, k })
     }
 
-    /// How many there are.
+    /// The number of filters.
     pub(super) fn len(&self) -> usize {
         self.zeros.len()
     }
@@ -85,12 +85,12 @@ impl Filters {
         }
     }
 
-    /// Whether sums lack what zero points of the weights come to, by [`Zeros::by_element`].
+    /// Whether sums need a correction for the zero points of the weights, by [`Zeros::by_element`].
     pub(super) fn has_zeros(&self) -> bool {
         !matches!(self.form, Form::Depthwise { .. }) && self.zeros.iter().any(|&zero| zero != 0)
     }
 
-    /// What the sums of each filter begin with, but for a bias.
+    /// The initial sum of each filter, without the bias.
     pub(super) fn starts(&self, x_zero: i32) -> impl Iterator<Item = i32> {
         let sums: &[i32] = bytemuck::cast_slice(self.sums.bytes());
         let filters = self.zeros.iter().zip(sums);
@@ -127,7 +127,7 @@ fn flipped(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Packed> {
     })
 }
 
-/// One channel a filter.
+/// Depthwise filters.
 fn depthwise(
     compiler: &Compiler<'_>,
     input: usize,
@@ -135,12 +135,12 @@ fn depthwise(
     (kernel, are_channels_last): (&[usize], bool),
 ) -> Option<Form> {
     let taps = kernel.iter().product::<usize>();
-    // Quantized values minus zero points are of 9 bits.
-    let centered = |codes: &[u8]| {
-        let filters = codes.chunks(taps).zip(zeros);
-        let weight = |code: u8, zero: i32| i32::from((code ^ flip).cast_signed()) - zero;
+    // Quantized values minus zero points have 9 bits.
+    let centered = |values: &[u8]| {
+        let filters = values.chunks(taps).zip(zeros);
+        let weight = |value: u8, zero: i32| i32::from((value ^ flip).cast_signed()) - zero;
         let weights = filters.flat_map(|(filter, &zero)| {
-            filter.iter().map(move |&code| i16::try_from(weight(code, zero)).unwrap_or_default())
+            filter.iter().map(move |&value| i16::try_from(weight(value, zero)).unwrap_or_default())
         });
         collected(weights).ok()
     };
@@ -159,7 +159,7 @@ fn depthwise(
     let layout = [u64::from(are_channels_last), u64::from(flip), parts as u64];
     let recipe = Recipe {
         name: if are_channels_last { "depthwise_i8/pixels" } else { "depthwise_i8" },
-        // bounded: by the filters of a constant that is there
+        // bounded: by the filters of an existing constant
         parameters: layout.into_iter().chain(numbers).collect(),
         n_bytes: n_lanes * packed_len(n_taps, parts),
     };
@@ -168,7 +168,7 @@ fn depthwise(
             let ordered = weights
                 .chunks(taps)
                 .flat_map(|filter| order.iter().map(|tap| tap.map_or(0, |tap| filter[tap])));
-            // bounded: as many as `weights`, and zeros as many as what is packed
+            // bounded: as many as `weights`, and zeros up to the packed length
             return pack_each(&ordered.collect::<Vec<_>>(), n_taps, parts, packed);
         }
         let filters = packed.chunks_exact_mut(packed_len(taps, parts));

@@ -1,5 +1,5 @@
-//! QLinearConv and ConvInteger of up to three dimensions with constant weights, for either layout of
-//! images. Sums become quantized values, stay sums, or become floats by what follows them.
+//! QLinearConv and ConvInteger of up to three dimensions with constant weights, NCHW or channels-last.
+//! Sums are requantized, returned, or converted to floats by an epilogue.
 
 // collects are bounded: by the rank
 
@@ -39,16 +39,16 @@ struct ByteConv {
     filters: Filters,
     /// The type of the result.
     dtype: DType,
-    /// What makes floats of sums.
+    /// The epilogue that converts sums to floats.
     epilogue: Option<Epilogue>,
 }
 
-/// Which input is what; the image is input 0, and its zero point input 2.
+/// The indices of the inputs; the image is input 0, and its zero point input 2.
 #[derive(Clone, Copy, Debug)]
 struct Roles {
     w: usize,
     w_zero: usize,
-    /// Whether sums become quantized values again: the scales are inputs 1, 4 and 6, the zero point of the
+    /// Whether sums are requantized: the scales are inputs 1, 4 and 6, the zero point of the
     /// result is input 7, and the bias input 8.
     is_requantized: bool,
 }
@@ -56,11 +56,11 @@ struct Roles {
 const LINEAR: Roles = Roles { w: 3, w_zero: 5, is_requantized: true };
 const INTEGER: Roles = Roles { w: 1, w_zero: 3, is_requantized: false };
 const X_ZERO: usize = 2;
-/// What there is of each filter in scratch: what sums begin with, and up to three floats.
+/// The values per filter in scratch: the initial sum, and up to three floats.
 const N_NUMBERS: usize = 4;
 const BIAS: usize = 8;
 
-/// The sizes of one signature of shapes.
+/// The sizes for one shape signature.
 #[derive(Debug)]
 struct Geometry {
     shape: Shape,
@@ -73,35 +73,35 @@ struct Geometry {
     axes: [Axis; 3],
 }
 
-/// The tensors and numbers of a run.
+/// The tensors and parameters of a run.
 struct Operands<'a> {
     x: &'a [u8],
     w: &'a [u8],
-    /// Of how many bytes each weight is the sum, where that is packed.
+    /// The number of bytes whose sum is a weight, for depthwise filters.
     parts: usize,
     x_zero: u8,
     flip: u8,
-    /// What the sums of each filter begin with.
+    /// The initial sum of each filter.
     start: &'a [i32],
 }
 
-/// Whose sums they are.
+/// The output channels of a slice of sums.
 #[derive(Clone, Copy, Debug)]
 enum Channels {
-    /// All are of this output channel.
+    /// All belong to this output channel.
     One(usize),
-    /// Each is of its own, from this one on.
+    /// One per channel, starting with this one.
     From(usize),
 }
 
-/// How results are made of sums.
+/// The conversion of sums to results.
 trait Finish<T>: Sync {
-    /// Writes the results of sums, which are those of these channels.
+    /// Writes the results of the sums of these channels.
     fn run(&self, channels: Channels, sums: &[i32], y: &mut [T]);
 
-    /// How quantized values are made of them, and `y` as bytes, if results are quantized values: kernels do it where sums are in
+    /// The requantization, and `y` as bytes, if results are quantized: kernels then requantize while sums are in
     /// registers.
-    fn codes<'y>(&self, y: &'y mut [T]) -> Option<(Requantize<'_>, &'y mut [u8])> {
+    fn requantize<'y>(&self, y: &'y mut [T]) -> Option<(Requantize<'_>, &'y mut [u8])> {
         let _ = y;
         None
     }
@@ -113,22 +113,22 @@ impl<T, F: Fn(Channels, &[i32], &mut [T]) + Sync> Finish<T> for F {
     }
 }
 
-/// Quantized values from factors a channel.
-struct Codes<'a> {
+/// Requantization with a factor per channel.
+struct Requantized<'a> {
     isa: Isa,
     factors: &'a [f32],
     zero_point: i16,
     is_signed: bool,
 }
 
-impl Codes<'_> {
-    /// With the factors of these channels for the rows or the columns of a matrix.
+impl Requantized<'_> {
+    /// The requantization with these factors for the rows or the columns of a matrix.
     fn with<'f>(&self, factors: Scales<'f>) -> Requantize<'f> {
         Requantize { factors, zero_point: self.zero_point, is_signed: self.is_signed }
     }
 }
 
-impl Finish<u8> for Codes<'_> {
+impl Finish<u8> for Requantized<'_> {
     fn run(&self, channels: Channels, sums: &[i32], y: &mut [u8]) {
         let factors = match channels {
             Channels::One(channel) => Scales::ByRow(&self.factors[channel..]),
@@ -137,7 +137,7 @@ impl Finish<u8> for Codes<'_> {
         self.with(factors).row(self.isa, 0, sums, y);
     }
 
-    fn codes<'y>(&self, y: &'y mut [u8]) -> Option<(Requantize<'_>, &'y mut [u8])> {
+    fn requantize<'y>(&self, y: &'y mut [u8]) -> Option<(Requantize<'_>, &'y mut [u8])> {
         Some((self.with(Scales::ByColumn(self.factors)), y))
     }
 }
@@ -232,7 +232,7 @@ impl Geometry {
 }
 
 impl ByteConv {
-    /// Writes what each filter's sums begin with.
+    /// Writes the initial sum of each filter.
     fn fill_start(
         &self,
         inputs: Inputs<'_>,
@@ -247,7 +247,7 @@ impl ByteConv {
             let bias = match bias {
                 Some(bias) => *bias.get(i).ok_or(OpError::InputValue {
                     index: BIAS,
-                    what: "one value an output channel is needed",
+                    what: "expected one value per output channel",
                 })?,
                 None => 0,
             };
@@ -256,16 +256,16 @@ impl ByteConv {
         Ok(())
     }
 
-    /// Writes what sums are multiplied with to become quantized values.
+    /// Writes the factors that requantize sums.
     fn fill_factors(&self, inputs: Inputs<'_>, factors: &mut [f32]) -> Result<(), KernelError> {
         let scale = |index: usize| -> Result<f32, KernelError> {
             let scale = inputs.tensor(index)?.as_slice::<f32>()?;
-            let what = "a single value is needed";
+            let what = "expected a single value";
             Ok(*scale.first().ok_or(OpError::InputValue { index, what })?)
         };
         let (x, y, w) = (scale(1)?, scale(6)?, inputs.tensor(4)?.as_slice::<f32>()?);
         if w.len() != 1 && w.len() != factors.len() {
-            let what = "one value, or one a channel is needed";
+            let what = "expected one value, or one per channel";
             return Err(OpError::InputValue { index: 4, what }.into());
         }
         for (factor, w) in factors.iter_mut().zip(w.iter().cycle()) {
@@ -274,7 +274,7 @@ impl ByteConv {
         Ok(())
     }
 
-    /// The elements of scratch a thread needs.
+    /// Elements of scratch per thread.
     fn scratch_len(&self, geometry: &Geometry) -> usize {
         match self.filters.form {
             Form::Rows(_) => planes::scratch_len(geometry),
@@ -286,21 +286,21 @@ impl ByteConv {
         }
     }
 
-    /// Computes `y`; `finish` makes results of sums.
+    /// Computes `y`; `finish` converts sums to results.
     fn compute<T: Send>(
         &self,
         what: (&Geometry, &Operands<'_>),
         y: &mut [T],
-        crew: (&dyn Threads, &mut [u8]),
+        (threads, scratch): (&dyn Threads, &mut [u8]),
         finish: &impl Finish<T>,
     ) {
         match self.filters.form {
-            Form::Rows(_) => planes::compute(self, what, y, crew, finish),
-            Form::Right(_) => rows::compute(self, what, y, crew, finish),
+            Form::Rows(_) => planes::compute(self, what, y, (threads, scratch), finish),
+            Form::Right(_) => rows::compute(self, what, y, (threads, scratch), finish),
             Form::Depthwise { are_channels_last: false, .. } => {
-                depthwise::planes(self, what, y, crew, finish);
+                depthwise::planes(self, what, y, (threads, scratch), finish);
             }
-            Form::Depthwise { .. } => depthwise::pixels(self, what, y, crew, finish),
+            Form::Depthwise { .. } => depthwise::pixels(self, what, y, (threads, scratch), finish),
         }
     }
 }
@@ -354,8 +354,8 @@ impl Kernel for ByteConv {
         match self.dtype {
             DType::I8 | DType::U8 => {
                 let (zero_point, is_signed) = (zero_point(inputs, 7)?, self.dtype == DType::I8);
-                let codes = Codes { isa, factors, zero_point, is_signed };
-                self.compute(what, y.into_bytes().unwrap_or_default(), rest, &codes);
+                let finish = Requantized { isa, factors, zero_point, is_signed };
+                self.compute(what, y.into_bytes().unwrap_or_default(), rest, &finish);
             }
             DType::F32 => {
                 let activation = self.epilogue.map_or(Activation::None, |it| it.activation);

@@ -1,4 +1,4 @@
-//! Images `[N, C, …]`: the weights as they stand, times columns of the image made on the fly.
+//! NCHW images: the unpacked weights times columns of the image, which are computed on the fly.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use super::{ByteConv, Channels, Finish, Geometry, Operands};
 use crate::cpu::{Team, n_parts};
 use crate::cut::{Along, Cut, Part};
 
-/// Columns whose sums a thread holds at a time: a few panels of any variant.
+/// Columns whose sums a thread computes at a time: a few panels of any variant.
 const COLUMNS: usize = 128;
 
-/// The elements of scratch a thread needs: columns, ones, the sums of the columns, and sums.
+/// Elements of scratch per thread: columns, ones, the sums of the columns, and sums.
 pub(super) fn scratch_len(geometry: &Geometry) -> usize {
     panels_len(geometry) + ones_len(geometry) + COLUMNS + geometry.filters * COLUMNS
 }
@@ -27,7 +27,7 @@ fn panels_len(geometry: &Geometry) -> usize {
     geometry.k.div_ceil(4) * COLUMNS
 }
 
-/// Computes `y`: `[images, group, filters, positions]`. `finish` makes results of sums.
+/// Computes `y`: `[images, group, filters, positions]`. `finish` converts sums to results.
 pub(super) fn compute<T: Send>(
     kernel: &ByteConv,
     (geometry, operands): (&Geometry, &Operands<'_>),

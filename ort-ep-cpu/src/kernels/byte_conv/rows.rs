@@ -1,4 +1,4 @@
-//! Images `[N, …, C]`: rows of what each output reads, times weights packed as a right operand.
+//! Channels-last images: rows of the inputs of each output, times weights packed as a right operand.
 
 use std::ops::Range;
 
@@ -13,13 +13,13 @@ use super::{ByteConv, Channels, Finish, Geometry, Operands};
 use crate::cpu::{Team, n_parts};
 use crate::kernels::Compiler;
 
-/// Rows that a thread holds at a time.
+/// Rows that a thread gathers at a time.
 const ROWS: usize = 40;
-/// What a result costs besides its sum, in multiply-adds of f32.
+/// The overhead of a result in addition to its sum, in f32 multiply-adds.
 const COST: usize = 8;
 
-/// The weights `[filters, channels, taps…]` of the only group as `[taps…, channels, filters]`,
-/// packed as a right operand.
+/// Packs the weights `[filters, channels, taps…]` of the only group as `[taps…, channels, filters]`,
+/// a right operand.
 pub(super) fn pack(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Packed> {
     let &[n, channels, ref kernel @ ..] = compiler.constant(input)?.shape() else { return None };
     let taps = kernel.iter().product::<usize>();
@@ -34,7 +34,7 @@ pub(super) fn pack(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Pa
         if taps == 1 {
             return pack_b(isa, &Bytes { data, k, n, strides }, flip, packed);
         }
-        // bounded: by a constant that is there
+        // bounded: by an existing constant
         let mut by_tap = AlignedBuf::zeroed(data.len());
         let filters = by_tap.as_mut().chunks_exact_mut(k.max(1));
         for (filter, to) in data.chunks_exact(k.max(1)).zip(filters) {
@@ -44,7 +44,7 @@ pub(super) fn pack(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Pa
     })
 }
 
-/// The elements of scratch a thread needs: rows, in units of four bytes, and sums.
+/// Elements of scratch per thread: rows, in units of four bytes, and sums.
 pub(super) fn scratch_len(geometry: &Geometry) -> usize {
     rows_len(geometry) + ROWS * geometry.filters
 }
@@ -53,7 +53,7 @@ fn rows_len(geometry: &Geometry) -> usize {
     (ROWS * geometry.k).div_ceil(4)
 }
 
-/// Computes `y`: `[images, positions, filters]`. `finish` makes results of sums.
+/// Computes `y`: `[images, positions, filters]`. `finish` converts sums to results.
 pub(super) fn compute<T: Send>(
     kernel: &ByteConv,
     (geometry, operands): (&Geometry, &Operands<'_>),
@@ -78,7 +78,7 @@ pub(super) fn compute<T: Send>(
     });
 }
 
-/// The rows of a part of `m`, of about `n_parts`: whole tiles of `mr` if there are many of them.
+/// Rows per part, for `m` rows in about `n_parts` parts: whole tiles of `mr` if there are many.
 fn band(mr: usize, m: usize, n_parts: usize) -> usize {
     let rows = m.div_ceil(n_parts.clamp(1, m.div_ceil(2 * mr)));
     if rows < 8 * mr { rows } else { rows.next_multiple_of(mr) }
@@ -110,15 +110,15 @@ fn part<T>(
         b: operands.w,
         start: Start::ByColumn(operands.start),
     };
-    if !has_zeros && let Some((codes, y)) = finish.codes(y) {
+    if !has_zeros && let Some((requantize, y)) = finish.requantize(y) {
         if is_direct {
-            return gemm.run_codes(rows, 0..n, &codes, y);
+            return gemm.run_quantized(rows, 0..n, &requantize, y);
         }
         let blocks = y.chunks_mut(ROWS * n);
         for (first, y) in rows.clone().step_by(ROWS).zip(blocks) {
             let block = first..rows.end.min(first + ROWS);
             gather(geometry, operands, image, (block.clone(), &mut *read));
-            Gemm { a: read, ..gemm }.run_codes(0..block.len(), 0..n, &codes, y);
+            Gemm { a: read, ..gemm }.run_quantized(0..block.len(), 0..n, &requantize, y);
         }
         return;
     }
@@ -145,7 +145,7 @@ fn part<T>(
     }
 }
 
-/// What outputs `rows` read, one after the other: the channels of each tap.
+/// Gathers the inputs of outputs `rows`, row by row: the channels of each tap.
 fn gather(
     geometry: &Geometry,
     operands: &Operands<'_>,
@@ -167,7 +167,7 @@ fn gather(
     }
 }
 
-/// What these outputs of a line read.
+/// Gathers the inputs of these outputs of a line.
 fn gather_line(
     geometry: &Geometry,
     operands: &Operands<'_>,
@@ -187,7 +187,7 @@ fn gather_line(
         };
         let line = &image[(i0 * axis1.input + i1) * axis2.input * channels..];
         for (at, row) in outputs.clone().zip(rows) {
-            // Neighbouring pixels, if all are there, are one piece.
+            // Adjacent pixels, if all are inside the image, are copied together.
             let ends = axis2.at(at, 0).zip(axis2.at(at, axis2.kernel - 1));
             match ends.filter(|_| axis2.dilation == 1) {
                 Some((first, _)) => copy(&line[first * channels..][..len], row),
@@ -204,7 +204,7 @@ fn gather_line(
     }
 }
 
-/// Copies a few bytes as two halves that overlap: a call takes longer.
+/// Copies a few bytes as two overlapping halves: a call takes longer.
 #[inline]
 fn copy(from: &[u8], to: &mut [u8]) {
     match from.len() {

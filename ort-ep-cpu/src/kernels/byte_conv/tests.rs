@@ -19,7 +19,7 @@ fn case(x: Tensor, zero: Tensor, w: &[usize]) -> Case {
 }
 
 #[test]
-fn results_are_those_of_eval() {
+fn results_equal_eval() {
     let ints = |values: &[i64]| Attr::Ints(values.to_vec());
     let x = |shape: &[usize]| bytes(shape, |bits| bits);
     let attrs = |case: Case| case.attr("pads", ints(&[1, 1, 2, 0])).attr("strides", ints(&[1, 2]));
@@ -32,7 +32,7 @@ fn results_are_those_of_eval() {
 }
 
 #[test]
-fn groups_signed_images_and_points() {
+fn groups_signed_images_and_pointwise_kernels_equal_eval() {
     let x = |shape: &[usize]| bytes(shape, u8::cast_signed);
     let grouped = case(x(&[1, 6, 40, 15]), Tensor::scalar(-3_i8), &[9, 2, 3, 3]);
     let grouped = grouped.attr("group", Attr::Int(3)).attr("dilations", Attr::Ints(vec![2, 1]));
@@ -62,8 +62,8 @@ fn channels_may_be_the_last_dimension() {
     line.input(Tensor::scalar(0_i8)).check(exact);
 }
 
-/// Quantized values of 8 bits of either sign.
-fn codes(shape: &[usize], is_signed: bool) -> Tensor {
+/// Quantized values of 8 bits, int8 or uint8.
+fn quantized(shape: &[usize], is_signed: bool) -> Tensor {
     if is_signed { bytes(shape, u8::cast_signed) } else { bytes(shape, |bits| bits) }
 }
 
@@ -89,33 +89,33 @@ fn windows(case: Case, (_, w, strides, dilations, pads): Sizes<'_>) -> Case {
 }
 
 #[test]
-fn one_channel_a_filter() {
+fn depthwise_equals_eval() {
     for (i, sizes) in DEPTHWISE.into_iter().enumerate() {
         let (x, w, ..) = sizes;
         let (of_x, of_w) = (i % 2 == 1, i % 3 != 1);
         let signs = [false, true];
         for (x_sign, w_sign) in [(of_x, of_w), (signs[i % 2], !of_w)] {
             let case = Case::new("QLinearConv", 10)
-                .input(codes(x, x_sign))
+                .input(quantized(x, x_sign))
                 .input(Tensor::scalar(0.05_f32))
                 .input(zero(3, x_sign))
-                .constant(codes(w, w_sign))
+                .constant(quantized(w, w_sign))
                 .constant(floats(&w[..1]))
                 .constant(zero(if w_sign { 0 } else { -120 }, w_sign))
                 .input(Tensor::scalar(9_f32))
                 .input(zero(100, x_sign))
                 .constant(bytes(&w[..1], |bits| i32::from(bits) * 50));
             windows(case, sizes).check(exact);
-            let case = Case::new("ConvInteger", 10).input(codes(x, x_sign));
-            let case = case.constant(codes(w, w_sign)).input(zero(-7, x_sign));
+            let case = Case::new("ConvInteger", 10).input(quantized(x, x_sign));
+            let case = case.constant(quantized(w, w_sign)).input(zero(-7, x_sign));
             windows(case.clone(), sizes).check(exact);
-            windows(case.constant(codes(&w[..1], w_sign)), sizes).check(exact);
+            windows(case.constant(quantized(&w[..1], w_sign)), sizes).check(exact);
         }
     }
 }
 
 #[test]
-fn one_channel_a_filter_where_channels_are_last() {
+fn channels_last_depthwise_equals_eval() {
     for sizes in &DEPTHWISE[..4] {
         let (&(x, w, ..), [n, c, h, width]) = (sizes, [0, 1, 2, 3].map(|i| sizes.0[i]));
         assert_eq!(x.len(), 4);
@@ -123,10 +123,10 @@ fn one_channel_a_filter_where_channels_are_last() {
             let case = Case::new("QLinearConv", 1)
                 .domain("com.microsoft")
                 .attr("channels_last", Attr::Int(1))
-                .input(codes(&[n, h, width, c], x_sign))
+                .input(quantized(&[n, h, width, c], x_sign))
                 .input(Tensor::scalar(0.05_f32))
                 .input(zero(3, x_sign))
-                .constant(codes(w, w_sign))
+                .constant(quantized(w, w_sign))
                 .constant(Tensor::scalar(0.1_f32))
                 .constant(zero(if w_sign { 0 } else { -120 }, w_sign))
                 .input(Tensor::scalar(1_f32))
@@ -138,7 +138,7 @@ fn one_channel_a_filter_where_channels_are_last() {
 }
 
 #[test]
-fn weights_of_either_sign_and_any_zero_point() {
+fn weights_of_either_sign_and_any_zero_point_equal_eval() {
     for (x_sign, w_sign) in [(false, false), (true, false), (false, true), (true, true)] {
         for (x, w, group) in [
             (&[2, 33, 9, 10][..], &[7, 33, 3, 3][..], 1),
@@ -147,23 +147,23 @@ fn weights_of_either_sign_and_any_zero_point() {
             (&[1, 4, 5, 6, 7], &[9, 4, 3, 2, 3], 1),
         ] {
             let case = Case::new("ConvInteger", 10).attr("group", Attr::Int(group));
-            let case = case.input(codes(x, x_sign)).constant(codes(w, w_sign));
+            let case = case.input(quantized(x, x_sign)).constant(quantized(w, w_sign));
             case.clone().check(exact);
             let case = case.input(zero(5, x_sign));
             case.clone().constant(zero(-3, w_sign)).check(exact);
-            case.constant(codes(&w[..1], w_sign)).check(exact);
+            case.constant(quantized(&w[..1], w_sign)).check(exact);
             if group == 1 {
                 let mut last = x.to_vec();
                 last[1..].rotate_left(1);
                 let case = Case::new("QLinearConv", 1)
                     .domain("com.microsoft")
                     .attr("channels_last", Attr::Int(1))
-                    .input(codes(&last, x_sign))
+                    .input(quantized(&last, x_sign))
                     .input(Tensor::scalar(0.05_f32))
                     .input(zero(3, x_sign))
-                    .constant(codes(w, w_sign))
+                    .constant(quantized(w, w_sign))
                     .constant(Tensor::scalar(0.1_f32));
-                let case = case.constant(codes(&w[..1], w_sign));
+                let case = case.constant(quantized(&w[..1], w_sign));
                 case.input(Tensor::scalar(7_f32)).input(zero(3, x_sign)).check(exact);
             }
         }
@@ -171,7 +171,7 @@ fn weights_of_either_sign_and_any_zero_point() {
 }
 
 #[test]
-fn what_follows_a_convolution_of_activations_quantized_as_it_runs_is_part_of_it() {
+fn the_epilogue_of_a_dynamically_quantized_convolution_is_fused() {
     let text = |rest: &str| {
         format!(
             "graph(x: float[2,6,9,10]) -> (y) {{

@@ -1,5 +1,5 @@
-//! Convolutions whose outputs sum over channels: a product for each image and group, of packed
-//! weights and columns, or faster where there are few filters or positions.
+//! Dense convolutions: for each image and group a product of packed
+//! weights and columns, or a faster algorithm if there are few filters or positions.
 
 use ort_ep::{Packed, Recipe, Threads};
 use ort_kernels::conv_f32::{Axis, Columns, Direct, Narrow};
@@ -11,7 +11,7 @@ use crate::cut::{Along, Cut, Part};
 use crate::kernels::Compiler;
 
 /// The weights of each group, packed as left operands one after the other; `None` unless they are
-/// constant and the convolution dense.
+/// constant and the convolution is dense.
 pub(super) fn pack(compiler: &Compiler<'_>, group: usize) -> Option<Packed> {
     let isa = compiler.cpu.isa;
     let weights = compiler.constant(1)?;
@@ -33,41 +33,41 @@ pub(super) fn pack(compiler: &Compiler<'_>, group: usize) -> Option<Packed> {
     })
 }
 
-/// How sums are computed, all to the same bits.
+/// The algorithms, which all give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// As a product with columns.
+enum Algorithm {
+    /// A product with columns.
     Columns,
-    /// From the image as it stands.
+    /// Reads the image directly.
     Direct,
-    /// With lanes of filters.
+    /// Lanes are filters.
     Narrow,
 }
 
-/// The fastest way; all but the first want packed weights.
-fn way(kernel: &ConvKernel, geometry: &Geometry) -> Way {
+/// The fastest algorithm; all but the first need packed weights.
+fn algorithm(kernel: &ConvKernel, geometry: &Geometry) -> Algorithm {
     let (isa, m, [depth, height, width]) = (kernel.cpu.isa, geometry.m, geometry.axes);
     if kernel.weights.is_none() {
-        Way::Columns
+        Algorithm::Columns
     } else if Narrow::is_suited(isa, m, geometry.n_outputs()) {
-        Way::Narrow
+        Algorithm::Narrow
     } else if depth == Axis::UNIT && Direct::is_suited(isa, [m, geometry.c], &[height, width]) {
-        Way::Direct
+        Algorithm::Direct
     } else {
-        Way::Columns
+        Algorithm::Columns
     }
 }
 
-/// The elements of scratch a thread needs.
+/// Elements of scratch per thread.
 pub(super) fn scratch_len(kernel: &ConvKernel, geometry: &Geometry) -> usize {
     let [_, height, width] = geometry.axes;
-    match way(kernel, geometry) {
-        Way::Columns => {
+    match algorithm(kernel, geometry) {
+        Algorithm::Columns => {
             let none = Matrix::row_major(&[], 0, 0);
             product(kernel, geometry, &[], none, Start::Zero).scratch_len(geometry.m)
         }
-        Way::Direct => Direct::scratch_len(geometry.c, &[height, width]),
-        Way::Narrow => Narrow::scratch_len(geometry.c * geometry.taps()),
+        Algorithm::Direct => Direct::scratch_len(geometry.c, &[height, width]),
+        Algorithm::Narrow => Narrow::scratch_len(geometry.c * geometry.taps()),
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) fn run(
     let cut = Cut::new(kernel.cpu.isa, [m, n], n_parts, Along::Columns);
     let team = Team::new(threads, n_products * cut.n_parts());
     let team = team.with_scratch(scratch, scratch_len(kernel, geometry));
-    let way = way(kernel, geometry);
+    let algorithm = algorithm(kernel, geometry);
     let products = y.chunks_exact_mut(m * n).enumerate();
     let parts = products.flat_map(|(i, y)| cut.parts(y).map(move |part| (i, part)));
     team.run(parts, |(i, mut part), scratch| {
@@ -104,14 +104,14 @@ pub(super) fn run(
         let w = &operands.w[i % group * m * k..][..m * k];
         let columns = || Columns::new(x, c, geometry.axes);
         let epilogue = kernel.epilogue;
-        match way {
-            Way::Columns => {
+        match algorithm {
+            Algorithm::Columns => {
                 part.compute(&product(kernel, geometry, w, columns(), start), epilogue, scratch);
             }
-            Way::Direct => {
+            Algorithm::Direct => {
                 part.compute(&direct(kernel, geometry, (x, w), start), epilogue, scratch);
             }
-            Way::Narrow => {
+            Algorithm::Narrow => {
                 part.compute(&narrow(kernel, geometry, (columns(), w), start), epilogue, scratch);
             }
         }
@@ -166,7 +166,7 @@ fn narrow<'a>(
     Narrow { isa, filters, w, columns, bias, is_sum, activation }
 }
 
-/// The bias that sums start from, and whether they start from what is there instead.
+/// The initial value of sums: the bias, and whether to add to the contents of y.
 const fn start_of_sums(start: Start<'_>) -> (Option<&[f32]>, bool) {
     match start {
         Start::ByRow(bias) => (Some(bias), false),
@@ -174,7 +174,7 @@ const fn start_of_sums(start: Start<'_>) -> (Option<&[f32]>, bool) {
     }
 }
 
-/// Writes residual plus bias to a part of the matrix that begins at `first` and has `n` columns.
+/// Writes residual plus bias to a part of the matrix that starts at `first` and has `n` columns.
 fn add_residual(
     z: Residual<'_>,
     (first, n): (usize, usize),

@@ -1,14 +1,14 @@
-//! Convolutions whose every output channel sees one input channel: plane by plane.
+//! Depthwise convolutions: plane by plane.
 
 use ort_ep::Threads;
 use ort_kernels::conv_f32::{Depthwise, plane_parts};
 use ort_kernels::{Activation, vec};
 
 use super::{ConvKernel, Geometry, Operands, Residual};
-use crate::cpu::{MOST_OPERATIONS, Team, n_parts};
+use crate::cpu::{MAX_OPERATIONS, Team, n_parts};
 use crate::pieces::wanted;
 
-/// The elements of scratch a thread needs.
+/// Elements of scratch per thread.
 pub(super) fn scratch_len(geometry: &Geometry) -> usize {
     Depthwise::scratch_len(&geometry.axes)
 }
@@ -36,7 +36,7 @@ pub(super) fn run(
     });
 }
 
-/// Plane `at` of the output.
+/// Computes plane `at` of the output.
 fn one_plane(
     kernel: &ConvKernel,
     geometry: &Geometry,
@@ -51,7 +51,7 @@ fn one_plane(
         Residual::Given(z) => Some(&z[at * y.len()..][..y.len()]),
         Residual::None | Residual::InPlace => None,
     };
-    for part in wanted(plane_parts(geometry.axes, MOST_OPERATIONS / taps.max(1))) {
+    for part in wanted(plane_parts(geometry.axes, MAX_OPERATIONS / taps.max(1))) {
         let depthwise = Depthwise {
             isa: kernel.cpu.isa,
             axes: part.axes,

@@ -1,6 +1,6 @@
 //! Conv and FusedConv in f32, of up to three dimensions.
 //!
-//! Dense and grouped convolutions are products of packed weights and columns of the image made on
+//! Dense and grouped convolutions are products of packed weights and columns of the image, computed on
 //! the fly; depthwise ones compute their planes directly.
 
 // collects are bounded: by the rank
@@ -32,7 +32,7 @@ struct ConvKernel {
     weights: Option<Packed>,
 }
 
-/// The sizes of one signature of shapes.
+/// The sizes for one shape signature.
 #[derive(Debug)]
 struct Geometry {
     /// The shape of the result.
@@ -57,12 +57,12 @@ struct Operands<'a> {
 #[derive(Clone, Copy)]
 enum Residual<'a> {
     None,
-    /// What the output's memory holds already.
+    /// The contents of the output's memory.
     InPlace,
     Given(&'a [f32]),
 }
 
-/// A dense FusedConv can write over its summand: every element is read right before it is written.
+/// A dense FusedConv can overwrite its summand: every element is read right before it is written.
 fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     let node = graph.get_node(id)?;
     op::<Conv>(graph, id)?;
@@ -77,7 +77,7 @@ fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     })
 }
 
-/// Whether all inputs are f32 and the dimensions not too many.
+/// Whether all inputs are f32 and the number of dimensions is supported.
 fn has_kernel(graph: &Graph, inputs: &[Option<ort_graph::ValueId>]) -> bool {
     let is_f32 = |&id: &ort_graph::ValueId| graph.fact(id).dtype() == Some(DType::F32);
     let rank = inputs.get(1).copied().flatten().and_then(|w| graph.fact(w).rank());
@@ -127,13 +127,13 @@ impl Geometry {
     }
 }
 
-/// Whether every output channel sees one input channel of its own.
+/// Whether every output channel reads its own single input channel.
 const fn is_depthwise(group: usize, c: usize) -> bool {
     group > 1 && c == 1
 }
 
-/// The axes of a window, missing ones in front; `None` if there are more than three. Axes of one
-/// element, which say nothing about where others lie, are in front, too: rows are as long as can be.
+/// The axes of a window, unit axes in front; `None` if there are more than three. Axes of one
+/// element, which do not affect strides, are moved to the front as well: rows are as long as possible.
 pub(super) fn axes(window: &Window) -> Option<[Axis; 3]> {
     let mut axes = [Axis::UNIT; 3];
     let first = axes.len().checked_sub(window.kernel.len())?;
@@ -151,7 +151,7 @@ pub(super) fn axes(window: &Window) -> Option<[Axis; 3]> {
             *axis = Axis::UNIT;
         }
     }
-    // A stable sort: the others stay in order.
+    // A stable sort: the others keep their order.
     axes.sort_by_key(|axis| *axis != Axis::UNIT);
     Some(axes)
 }
@@ -176,7 +176,7 @@ impl<'a> Operands<'a> {
 }
 
 impl ConvKernel {
-    /// Whether planes are computed directly: not where weights were packed for products.
+    /// Whether planes are computed directly: not if weights were packed for products.
     fn is_depthwise(&self, geometry: &Geometry) -> bool {
         self.weights.is_none() && is_depthwise(geometry.group, geometry.c)
     }
@@ -207,10 +207,10 @@ impl Kernel for ConvKernel {
         if y.is_empty() {
             return Ok(());
         }
-        let crew = (io.threads, &mut *io.scratch);
+        let (threads, scratch) = (io.threads, &mut *io.scratch);
         match self.is_depthwise(geometry) {
-            true => depthwise::run(self, geometry, &operands, y, crew),
-            false => dense::run(self, geometry, &operands, y, crew),
+            true => depthwise::run(self, geometry, &operands, y, (threads, scratch)),
+            false => dense::run(self, geometry, &operands, y, (threads, scratch)),
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ fn ints(values: &[i64]) -> Attr {
     Attr::Ints(values.to_vec())
 }
 
-/// A convolution of `x` with `w`, where attributes are pairs of name and one value an axis.
+/// A convolution of `x` with `w`; attributes are a name and one value per axis.
 fn conv(group: i64, x: &[usize], w: &[usize], attrs: &[(&str, &[i64])]) -> Case {
     let case = Case::new("Conv", 22).attr("group", Attr::Int(group));
     attrs
@@ -35,7 +35,7 @@ fn sums_of_small_integers_are_exact() {
         conv(1, &[1, 8, 60, 1], &[20, 8, 5, 1], &[]),
         conv(1, &[2, 3, 1, 7], &[5, 3, 1, 3], &[("pads", &[0, 1, 0, 1])]),
         conv(1, &[1, 3, 1, 7], &[5, 3, 3, 3], &[("pads", &[1, 1, 1, 1])]),
-        // Few filters, whose image is read where it stands, and few positions.
+        // Few filters, whose image is read directly, and few positions.
         conv(1, &[2, 12, 30, 37], &[24, 12, 3, 3], &[("pads", &[1, 1, 1, 1])]),
         conv(1, &[1, 40, 33, 35], &[5, 40, 1, 1], &[]),
         conv(2, &[1, 10, 120], &[30, 5, 5], &[("strides", &[2]), ("dilations", &[2])]),
@@ -97,8 +97,8 @@ fn bias_residual_and_activation_come_in_this_order() {
     }
 }
 
-/// Sums are at most 54 products of 9 and a bias of 3, and exact; the function is at most its argument
-/// and errs by less than four roundings of it.
+/// Sums are at most 54 products of 9 and a bias of 3, and exact; the function's magnitude is at most its argument's,
+/// with an error of less than four roundings of it.
 #[test]
 fn quick_gelu_comes_last() {
     for alpha in [1.0, 1.702] {

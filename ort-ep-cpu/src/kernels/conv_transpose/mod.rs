@@ -1,7 +1,7 @@
-//! ConvTranspose in f32, of up to three dimensions, with a function of its results behind it.
+//! ConvTranspose in f32, of up to three dimensions, with a fused activation.
 //!
-//! Outputs that lie a stride apart are an ordinary convolution (see [`phases`]), those of several
-//! remainders at once where they read the same inputs, so that no result is touched twice:
+//! Outputs that are a stride apart form an ordinary convolution (see [`phases`]); several
+//! remainders that read the same inputs are computed together, so that no result is visited twice:
 //!
 //! ```text
 //! for each set of remainders, for each strip of positions:
@@ -9,7 +9,7 @@
 //!     y[m, stride·q + r − pad] = strip[(m, r), q]
 //! ```
 
-// collects are bounded: by the rank, and one a set
+// collects are bounded: by the rank, and one per set
 
 mod pack;
 mod parts;
@@ -32,14 +32,14 @@ use self::parts::{Part, Split};
 use self::phases::{Left, Set, Transposed, has_gaps, sets};
 use super::unary::Function;
 use super::{Compiled, Compiler, KernelDef, op};
-use crate::cpu::{Cpu, MOST_OPERATIONS, Team, n_parts};
+use crate::cpu::{Cpu, MAX_OPERATIONS, Team, n_parts};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
-/// Elements that a product computes before they are written where they belong: 64 KiB.
+/// Elements that a product computes before they are scattered to the result: 64 KiB.
 const STRIP: usize = 16 * 1024;
 
-/// One transposed convolution, the weights packed if they are constant.
+/// One transposed convolution; the weights are packed if they are constant.
 #[derive(Debug)]
 struct ConvTransposeKernel {
     cpu: Cpu,
@@ -48,7 +48,7 @@ struct ConvTransposeKernel {
     weights: Option<Packed>,
 }
 
-/// The sizes of one signature of shapes.
+/// The sizes for one shape signature.
 #[derive(Debug)]
 struct Geometry {
     /// The shape of the result.
@@ -73,7 +73,7 @@ struct Operands<'a> {
     bias: Option<&'a [f32]>,
 }
 
-/// A transposed convolution whose result nobody sees but a function of one operand.
+/// A transposed convolution whose only reader is a function of one operand.
 fn claim(graph: &Graph, root: NodeId) -> Option<Claim> {
     let node = graph.get_node(root)?;
     activation(graph, root)?;
@@ -91,7 +91,7 @@ fn claim(graph: &Graph, root: NodeId) -> Option<Claim> {
     })
 }
 
-/// The function of a node that products can apply.
+/// The function of a node that products can fuse.
 fn activation(graph: &Graph, id: NodeId) -> Option<Activation> {
     match Function::of(graph, id)? {
         Function::Activation(Activation::Clip { min, max }) if min.is_nan() || max.is_nan() => None,
@@ -104,7 +104,7 @@ fn activation(graph: &Graph, id: NodeId) -> Option<Activation> {
     }
 }
 
-/// Whether all inputs are f32 and the dimensions not too many.
+/// Whether all inputs are f32 and the number of dimensions is supported.
 fn has_kernel(graph: &Graph, inputs: &[Option<ort_graph::ValueId>]) -> bool {
     let is_f32 = |&id: &ort_graph::ValueId| graph.fact(id).dtype() == Some(DType::F32);
     let rank = inputs.get(1).copied().flatten().and_then(|w| graph.fact(w).rank());
@@ -171,8 +171,8 @@ impl Geometry {
         self.axes.iter().map(|axis| axis.output).product()
     }
 
-    /// The positions of a strip. The last block of channels has strips as long as all others, so that
-    /// what is enough for them is enough for it.
+    /// The positions of a strip. The last block of channels uses strips of the same length, so that
+    /// scratch for the other blocks is large enough for it.
     fn strip_len(&self, set: &Set) -> usize {
         let rows = self.split.n_channels * set.n_phases();
         let most = (STRIP / rows.max(1)).next_multiple_of(64);
@@ -184,7 +184,7 @@ impl Geometry {
 struct Workspace<'s> {
     /// The bias of each row.
     bias: &'s mut [f32],
-    /// The left operand, unless it was packed before.
+    /// The left operand, unless it is constant and packed.
     left: &'s mut [f32],
     strip: &'s mut [f32],
     rest: &'s mut [f32],
@@ -201,14 +201,14 @@ impl ConvTransposeKernel {
         Gemm { isa: self.cpu.isa, m, n, k, a, b, start, activation }
     }
 
-    /// Whether the image is read where it stands, for so many rows.
+    /// Whether `rows` rows read the image directly.
     fn is_direct(&self, set: &Set, [rows, c]: [usize; 2]) -> bool {
         let [depth, height, width] = set.axes;
         depth == Axis::UNIT && Direct::is_suited(self.cpu.isa, [rows, c], &[height, width])
     }
 
-    /// The elements of scratch a thread needs: rows, the left operand, a strip, and all of that
-    /// with what products need.
+    /// Elements of scratch per thread: rows, the left operand, a strip, and the total
+    /// with the scratch of products.
     fn scratch_lens(&self, geometry: &Geometry) -> [usize; 4] {
         let n_channels = geometry.split.n_channels;
         let mut lens = [0; 4];
@@ -235,7 +235,7 @@ impl ConvTransposeKernel {
         lens
     }
 
-    /// One part of the result: all sets.
+    /// Computes one part of the result: all sets.
     fn part(
         &self,
         geometry: &Geometry,
@@ -266,7 +266,7 @@ impl ConvTransposeKernel {
         }
     }
 
-    /// What outputs are that no tap reaches.
+    /// Writes the outputs that no tap reaches.
     fn fill(&self, geometry: &Geometry, operands: &Operands<'_>, part: &mut Part<'_>) {
         let first = part.product % geometry.group * geometry.m + part.channels.start;
         for (channel, piece) in part.pieces.iter_mut().enumerate() {
@@ -276,7 +276,7 @@ impl ConvTransposeKernel {
         }
     }
 
-    /// The outputs of one set.
+    /// Computes the outputs of one set.
     fn set(
         &self,
         geometry: &Geometry,
@@ -311,9 +311,9 @@ impl ConvTransposeKernel {
             is_sum: false,
             activation: self.activation,
         });
-        // A strip of huge filters takes long, and the run may end in between.
+        // A strip of huge filters takes long: check for cancellation.
         let n_operations = rows.saturating_mul(geometry.c).saturating_mul(set.n_taps()).max(1);
-        let n_strip = n_strip.min((MOST_OPERATIONS / n_operations).next_multiple_of(64).max(64));
+        let n_strip = n_strip.min((MAX_OPERATIONS / n_operations).next_multiple_of(64).max(64));
         let range = geometry.split.columns(set, &part.positions);
         for start in range.clone().step_by(n_strip) {
             if go_on().is_err() {

@@ -1,6 +1,6 @@
 //! The weights of a transposed convolution as left operands.
 
-// collects are bounded: by the rank, and one a set
+// collects are bounded: by the rank, and one per set
 
 use ort_ep::{Packed, Recipe};
 use ort_kernels::gemm::variant;
@@ -10,10 +10,10 @@ use ort_tensor::Shape;
 use super::phases::{Left, Set, Transposed, sets};
 use crate::kernels::Compiler;
 
-/// Rows of a product, if one channel does not have more: eight tiles.
+/// Rows of a product, unless one channel has more: eight tiles.
 const BLOCK_ROWS: usize = 112;
 
-/// The axes of a kernel, missing ones in front; neither inputs nor outputs are known.
+/// The axes of a kernel, unit axes in front; input and output sizes are unknown.
 pub(super) fn axes_of_kernel(op: &ConvTranspose, kernel: &[usize]) -> Option<[Transposed; 3]> {
     let of = |list: &Option<Shape>, i: usize| match list {
         None => Some(1),
@@ -28,15 +28,15 @@ pub(super) fn axes_of_kernel(op: &ConvTranspose, kernel: &[usize]) -> Option<[Tr
     Some(axes)
 }
 
-/// Output channels that are computed together, of `m`.
+/// How many of `m` output channels are computed together.
 pub(super) fn block_channels(sets: &[Set], m: usize) -> usize {
     let most = sets.iter().map(Set::n_phases).max().unwrap_or(1);
     let most = (BLOCK_ROWS / most).max(1);
     m.div_ceil(m.div_ceil(most).max(1)).max(1)
 }
 
-/// The weights of each block of channels, packed as left operands: group after group, set after
-/// set, block after block.
+/// Packs the weights of each block of channels as left operands: by group, set,
+/// and block.
 pub(super) fn pack(compiler: &Compiler<'_>, op: &ConvTranspose) -> Option<Packed> {
     let isa = compiler.cpu.isa;
     let weights = compiler.constant(1)?;

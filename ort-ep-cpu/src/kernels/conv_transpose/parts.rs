@@ -1,4 +1,4 @@
-//! A result, cut into parts that threads compute: blocks of channels by ranges of positions.
+//! A result, partitioned into blocks of channels by ranges of positions, which threads compute.
 
 // collects are bounded: by BLOCK_ROWS
 
@@ -8,35 +8,35 @@ use smallvec::SmallVec;
 
 use super::phases::{Set, Transposed};
 
-/// Pieces of the channels of a block, which are not more than its rows.
+/// One piece for each channel of a block, at most its rows.
 type Pieces<'y> = SmallVec<[&'y mut [f32]; 128]>;
 
-/// How a result is cut.
+/// How a result is partitioned.
 #[derive(Clone, Debug)]
 pub(super) struct Split {
-    /// Channels of a block, but for the last.
+    /// Channels per block, except the last.
     pub(super) n_channels: usize,
-    /// The first axis of more than one output, along which channels are cut.
+    /// The first axis of more than one output, along which channels are split.
     along: usize,
     axis: Transposed,
-    /// Outputs for each step along the axis.
+    /// Outputs per index of that axis.
     n_inner: usize,
 }
 
 /// Some outputs of some channels.
 pub(super) struct Part<'y> {
-    /// Images times groups.
+    /// The product: image times groups plus group.
     pub(super) product: usize,
     /// Counted within the group.
     pub(super) channels: Range<usize>,
     /// The `q` along the axis.
     pub(super) positions: Range<usize>,
-    /// Where in a plane the pieces begin.
+    /// Where the pieces start in a plane.
     pub(super) start: usize,
     pub(super) pieces: Pieces<'y>,
 }
 
-/// A block of channels, from whose front parts are taken.
+/// A block of channels, from whose front parts are split off.
 struct Block<'y> {
     split: Split,
     per_part: usize,
@@ -50,14 +50,14 @@ impl Split {
         Self { n_channels, along, axis: axes[along], n_inner }
     }
 
-    /// How many ranges of positions make about `n_parts` parts, and how many positions each has.
+    /// The number of ranges of positions for about `n_parts` parts, and the positions per range.
     fn ranges(&self, n_blocks: usize, n_parts: usize) -> (usize, usize) {
         let n_positions = self.axis.positions().len().max(1);
         let per_part = n_positions.div_ceil(n_parts.div_ceil(n_blocks.max(1)).max(1));
         (n_positions.div_ceil(per_part), per_part)
     }
 
-    /// How many parts [`Split::parts`] has of `n_products` products of `m` channels.
+    /// The number of parts that [`Split::parts`] returns for `n_products` products of `m` channels.
     pub(super) fn n_parts(&self, m: usize, n_products: usize, n_parts: usize) -> usize {
         let n_blocks = n_products * m.div_ceil(self.n_channels);
         n_blocks * self.ranges(n_blocks, n_parts).0
@@ -88,8 +88,8 @@ impl Split {
         })
     }
 
-    /// The columns of a set's product that are at these positions along the axis. Before it, only
-    /// the last position of each axis is not cut off.
+    /// The columns of a set's product at these positions along the axis. On the axes before it, only
+    /// the last position is valid.
     pub(super) fn columns(&self, set: &Set, positions: &Range<usize>) -> Range<usize> {
         let outputs = |axes: &[ort_kernels::conv_f32::Axis]| -> usize {
             axes.iter().map(|axis| axis.output).product()

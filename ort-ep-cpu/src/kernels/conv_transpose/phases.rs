@@ -1,12 +1,12 @@
-//! A transposed convolution as convolutions: outputs that lie a stride apart see the same taps.
+//! A transposed convolution as convolutions: outputs that are a stride apart read with the same taps.
 //!
 //! ```text
 //! y[u − pad] = Σ_t w[t]·x[i]    over all t and i with i·stride + t·dilation = u
 //! ```
-//! With `u = q·stride + r`, the remainder r says which taps there are: those with `t·dilation ≡ r`. The
-//! inputs that they read, last tap first, are `q − shift`, `q − shift + step`, …: a convolution of
-//! stride 1 over q. Remainders of the same shift and number of taps form a [`Class`]: they read the
-//! same inputs. On several axes there is a [`Set`] for each choice of a class an axis.
+//! With `u = q·stride + r`, the remainder r selects the taps: those with `t·dilation ≡ r`. The
+//! inputs they read, last tap first, are `q − shift`, `q − shift + step`, …: a convolution of
+//! stride 1 over q. Remainders with the same shift and number of taps form a [`Class`]: they read the
+//! same inputs. On several axes there is a [`Set`] for each combination of one class per axis.
 
 use std::ops::Range;
 
@@ -16,8 +16,8 @@ use ort_kernels::gemm::row_panels;
 use ort_tensor::{TensorError, collected, with_room};
 use smallvec::SmallVec;
 
-/// One axis of a transposed convolution. Output `i·stride + t·dilation − pad` reads with tap `t` the
-/// input `i`.
+/// One axis of a transposed convolution. Output `i·stride + t·dilation − pad` reads input `i` with tap
+/// `t`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transposed {
     /// Elements of `x`.
@@ -35,30 +35,30 @@ pub(super) struct Transposed {
 pub(super) struct Class {
     /// Each remainder, in ascending order, and its taps, last first.
     pub(super) remainders: SmallVec<[(usize, SmallVec<[usize; 4]>); 4]>,
-    /// How far before `q` the first input lies.
+    /// The distance from `q` back to the first input.
     shift: usize,
-    /// From one input to the next.
+    /// The distance between inputs.
     step: usize,
 }
 
-/// What a choice of classes computes: a convolution of each remainder.
+/// The outputs of a combination of classes: a convolution for each remainder.
 #[derive(Debug)]
 pub(super) struct Set {
     pub(super) classes: [Class; 3],
-    /// Of the convolution; output 0 is `q = first`.
+    /// Axes of the convolution; output 0 is `q = first`.
     pub(super) axes: [Axis; 3],
     pub(super) first: [usize; 3],
 }
 
 impl Transposed {
-    /// An axis that is not there.
+    /// The axis of a missing dimension.
     pub(super) const UNIT: Self =
         Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, pad: 0 };
 
     /// The classes of all remainders that have taps.
     ///
     /// # Errors
-    /// If there is no memory for a list of all taps: filters of no channels have any number of them.
+    /// If the list of taps cannot be allocated: filters without channels may have any number of taps.
     pub(super) fn classes(&self) -> Result<Vec<Class>, TensorError> {
         let mut taps: Vec<(usize, usize)> =
             collected((0..self.kernel).map(|tap| (tap * self.dilation % self.stride, tap)))?;
@@ -91,7 +91,7 @@ impl Transposed {
         self.pad / self.stride..(self.pad + self.output).div_ceil(self.stride)
     }
 
-    /// The outputs of so many `q`.
+    /// The outputs of a range of `q`.
     pub(super) fn outputs(&self, positions: &Range<usize>) -> Range<usize> {
         let output = |q: usize| (q * self.stride).saturating_sub(self.pad).min(self.output);
         output(positions.start)..output(positions.end)
@@ -125,8 +125,8 @@ impl Class {
     }
 }
 
-/// The sets of a transposed convolution, in an order that depends on kernel, strides and dilations
-/// alone.
+/// The sets of a transposed convolution, in an order that depends only on kernel, strides and
+/// dilations.
 ///
 /// # Errors
 /// As [`Transposed::classes`].
@@ -147,7 +147,7 @@ pub(super) fn sets(axes: &[Transposed; 3]) -> Result<Vec<Set>, TensorError> {
     Ok(sets)
 }
 
-/// Whether some outputs have no tap at all, in any of the sets.
+/// Whether some outputs are reached by no tap of any set.
 pub(super) fn has_gaps(axes: &[Transposed; 3], sets: &[Set]) -> bool {
     let n_outputs = axes.iter().try_fold(1_usize, |n, axis| n.checked_mul(axis.stride));
     let n_phases = sets.iter().map(Set::n_phases).sum::<usize>();
@@ -155,12 +155,12 @@ pub(super) fn has_gaps(axes: &[Transposed; 3], sets: &[Set]) -> bool {
 }
 
 impl Set {
-    /// How many remainders there are on all axes: rows of the product for a channel.
+    /// The number of remainders on all axes: rows of the product per channel.
     pub(super) fn n_phases(&self) -> usize {
         self.classes.iter().map(|class| class.remainders.len()).product()
     }
 
-    /// Taps of a remainder.
+    /// Taps per remainder.
     pub(super) fn n_taps(&self) -> usize {
         self.classes.iter().map(Class::n_taps).product()
     }
@@ -170,11 +170,11 @@ impl Set {
         self.axes.iter().map(|axis| axis.output).product()
     }
 
-    /// The taps of the kernel of this shape in the order of the product's terms, those of each
-    /// remainder one after the other.
+    /// The taps of a kernel of this shape in the order of the product's terms, grouped by
+    /// remainder.
     ///
     /// # Errors
-    /// If there is no memory for them.
+    /// If they cannot be allocated.
     pub(super) fn taps(&self, kernel: [usize; 3]) -> Result<Vec<usize>, TensorError> {
         let [d, h, w] = &self.classes;
         let mut all = with_room(self.n_phases() * self.n_taps())?;
@@ -184,7 +184,7 @@ impl Set {
                     for z in d {
                         for y in h {
                             let row = (z * kernel[1] + y) * kernel[2];
-                            // bounded: into room that was asked for
+                            // bounded: by reserved capacity
                             all.extend(w.iter().map(|x| row + x));
                         }
                     }
@@ -203,7 +203,7 @@ pub(super) struct Left<'a> {
     /// Input channels of the group, its output channels, and taps of the kernel.
     pub(super) shape: [usize; 3],
     pub(super) channels: Range<usize>,
-    /// Of the set.
+    /// The taps of the set.
     pub(super) taps: &'a [usize],
     pub(super) n_phases: usize,
 }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn every_output_reads_what_the_formula_says() {
+    fn every_output_reads_the_inputs_of_the_formula() {
         for (kernel, stride, dilation, pad, added) in [
             (2, 2, 1, 0, 0),
             (3, 2, 1, 1, 1),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_taps_is_no_reason_to_abort() {
+    fn any_number_of_taps_is_an_error_at_most() {
         let axis = Transposed { kernel: 1 << 40, ..Transposed::UNIT };
         let limit = 1 << 20;
         assert!(within(limit, limit, || axis.classes()).is_err());

@@ -8,7 +8,7 @@ use ort_tensor::{AlignedBuf, Inputs, Output, Tensor, Value, ValueView};
 use crate::case::{Case, Packs, StdThreads, exact, floats, integers};
 use crate::{CpuOptions, CpuProvider};
 
-/// Groups, shapes of `x` and `w`, and attributes: pairs of name and one value an axis.
+/// Groups, shapes of `x` and `w`, and attributes: pairs of name and one value per axis.
 type Sizes<'a> = (i64, &'a [usize], &'a [usize], &'a [(&'a str, &'a [i64])]);
 
 const CASES: [Sizes<'_>; 23] = [
@@ -20,14 +20,14 @@ const CASES: [Sizes<'_>; 23] = [
     (1, &[1, 2, 3, 4, 5], &[2, 3, 2, 2, 2], &[]),
     (1, &[1, 2, 6, 6], &[2, 1, 3, 3], &[("output_shape", &[12, 11]), ("strides", &[2, 2])]),
     (1, &[1, 2, 3, 3], &[2, 2, 9, 9], &[("pads", &[4, 4, 4, 4])]),
-    // Outputs that no tap reaches, and taps that no output is left of.
+    // Outputs that no tap reaches, and taps without any output.
     (1, &[1, 2, 4, 5], &[2, 3, 2, 2], &[("strides", &[3, 4]), ("output_padding", &[1, 3])]),
     (1, &[1, 2, 3], &[2, 3, 2], &[("strides", &[5]), ("pads", &[3, 4])]),
     (1, &[1, 2, 5, 4], &[2, 1, 1, 3], &[("strides", &[2, 2]), ("pads", &[4, 1, 4, 0])]),
     (1, &[1, 2, 4, 4], &[2, 2, 4, 4], &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1])]),
     (1, &[1, 3, 5, 7], &[3, 2, 2, 2], &[("strides", &[2, 2]), ("pads", &[1, 1, 0, 1])]),
     (1, &[1, 2, 3, 4, 3], &[2, 2, 2, 3, 2], &[("strides", &[2, 1, 2])]),
-    // Several blocks of channels, and enough for several threads.
+    // Several blocks of channels, and large enough for several threads.
     (1, &[1, 24, 40, 41], &[24, 40, 2, 2], &[("strides", &[2, 2])]),
     (2, &[1, 24, 61, 40], &[24, 1, 2, 2], &[("strides", &[2, 2])]),
     (1, &[1, 64, 3000], &[64, 1, 4], &[("strides", &[2]), ("pads", &[1, 1])]),
@@ -36,7 +36,7 @@ const CASES: [Sizes<'_>; 23] = [
     (1, &[1, 3, 64, 64], &[3, 64, 2, 2], &[("strides", &[2, 2])]),
     (1, &[1, 3, 36, 9], &[3, 64, 3, 3], &[("strides", &[3, 3])]),
     (1, &[1, 3, 8, 51], &[3, 127, 2, 2], &[]),
-    // Nothing.
+    // Empty.
     (1, &[0, 2, 3, 3], &[2, 2, 2, 2], &[]),
     (1, &[1, 0, 3, 3], &[0, 2, 2, 2], &[]),
 ];
@@ -54,7 +54,7 @@ fn sums_of_small_integers_are_exact() {
     }
 }
 
-/// What the steps of a graph give that begins with one input, and how many nodes each has.
+/// The result of the steps of a graph with one input, and how many nodes each has.
 fn run(graph: &Graph, options: CpuOptions, x: &Tensor) -> (Tensor, Vec<usize>) {
     let provider = CpuProvider::new(options).unwrap();
     let (mut x, mut n_nodes) = (x.clone(), Vec::new());
@@ -87,7 +87,7 @@ fn run(graph: &Graph, options: CpuOptions, x: &Tensor) -> (Tensor, Vec<usize>) {
 }
 
 #[test]
-fn a_function_behind_it_is_part_of_the_step() {
+fn a_following_function_is_fused() {
     for function in ["Relu-14", "Sigmoid-13", "HardSwish-14", "Elu-6"] {
         let text = format!(
             "graph(x: float[1,3,9,8]) -> (y) {{

@@ -1,11 +1,11 @@
-//! From a strip of positions to where the outputs lie.
+//! Scatters a strip of positions to the outputs.
 
 use std::ops::Range;
 
 use super::parts::Part;
 use super::phases::{Set, Transposed};
 
-/// `y[m, stride·q + r − pad] = strip[(m, r), q]` for the positions from column `start` on.
+/// `y[m, stride·q + r − pad] = strip[(m, r), q]` for the positions starting at column `start`.
 pub(super) fn strip(
     axes: &[Transposed; 3],
     set: &Set,
@@ -33,12 +33,12 @@ struct Run {
     row: usize,
     /// The first position along the last axis.
     from: usize,
-    /// Where they are in a strip.
+    /// Their columns in the strip.
     columns: Range<usize>,
 }
 
 impl Run {
-    /// Writes one channel: `rows` of `n` columns each, one for each remainder.
+    /// Writes one channel: `rows` of `n` columns each, one per remainder.
     fn write(
         &self,
         [d, h, w]: &[Transposed; 3],
@@ -56,7 +56,7 @@ impl Run {
                 let Some(of_row) = rows.next() else { return };
                 let line = h.output_of(set.first[1] + line, *remainder);
                 let Some((z, line)) = z.zip(line) else { continue };
-                // Where lines themselves are cut, a piece begins and ends within the only one.
+                // If lines themselves are split, a piece is a range of the only line.
                 let at = (z * h.output + line) * w.output;
                 let begin = start.saturating_sub(at);
                 let line = &mut y[at.saturating_sub(start)..];
@@ -71,7 +71,7 @@ impl Run {
     }
 }
 
-/// Some outputs of a line, from `first` on.
+/// A range of outputs of a line, starting at `first`.
 struct Line<'y> {
     first: usize,
     elements: &'y mut [f32],
@@ -86,7 +86,7 @@ impl Line<'_> {
         positions: Range<usize>,
     ) {
         let Self { first, elements } = self;
-        // Outputs that are not cut off.
+        // Outputs inside the result.
         let within = |remainder: usize| {
             let from = w.pad.saturating_sub(remainder).div_ceil(w.stride);
             let to = (w.pad + w.output).saturating_sub(remainder).div_ceil(w.stride);
@@ -107,7 +107,7 @@ impl Line<'_> {
         while let Some((remainder, source)) = sources.next() {
             let is_first_of_pair = w.stride == 2 && remainder == 0;
             if let Some((_, odd)) = if is_first_of_pair { sources.next() } else { None } {
-                // Pairs as wide as can be, and what sticks out of them on either side.
+                // Pairs as far as both reach, and the excess on either side.
                 let (a, b) = (within(0), within(1));
                 let both = a.start.max(b.start)..a.end.min(b.end);
                 let both = both.start..both.end.max(both.start);

@@ -1,10 +1,10 @@
 //! DynamicQuantizeLSTM with constant weights of bytes.
 //!
 //! ```text
-//! x, all at once:    quantized, times w, scaled: what goes into the gates of all steps
-//! state, each step:  quantized, times r, scaled and added; then the cell of an LSTM
+//! x, all steps at once: quantized, times w, scaled: the input part of the gates
+//! state, each step:     quantized, times r, scaled and added; then the LSTM cell
 //! ```
-//! Products are exact; zero points are taken out where sums become floats. A thread takes a direction.
+//! Products are exact; zero points are corrected when sums become floats. Threads share the directions.
 
 // collects are bounded: by the directions
 
@@ -36,7 +36,7 @@ struct LstmKernel {
     directions: Vec<OneDirection>,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     steps: usize,
@@ -49,7 +49,7 @@ struct Memory<'a> {
     gates: &'a mut [f32],
     /// `[steps, batch, hidden]`
     history: &'a mut [f32],
-    /// `[batch, hidden]`, as what follows.
+    /// `[batch, hidden]`, like the following fields.
     h: &'a mut [f32],
     c: &'a mut [f32],
     quantized: &'a mut [u8],
@@ -100,7 +100,7 @@ impl LstmKernel {
         each.saturating_mul(steps).saturating_mul(batch)
     }
 
-    /// The bytes of the parts of a direction's memory.
+    /// Bytes of each part of a direction's memory.
     fn parts(&self, Sizes { steps, batch }: Sizes) -> [usize; 6] {
         let state = batch * self.hidden;
         let f32s = |len: usize| lines(len * size_of::<f32>());
@@ -134,7 +134,7 @@ impl LstmKernel {
         ByteProduct { cpu: self.cpu, m: steps * batch, right }
     }
 
-    /// An initial state of direction `d`, or zeros.
+    /// Loads an initial state of direction `d`, or zeros.
     fn load(
         &self,
         inputs: Inputs<'_>,
@@ -149,7 +149,7 @@ impl LstmKernel {
         Ok(())
     }
 
-    /// Copies the outputs out of the directions' memory.
+    /// Copies the outputs from the directions' memory.
     fn write(
         &self,
         sizes: Sizes,
@@ -183,7 +183,7 @@ impl LstmKernel {
         Ok(())
     }
 
-    /// Runs a direction, whose gates hold what goes into them from `x`.
+    /// Runs a direction whose gates hold the input part.
     fn run_direction(
         &self,
         direction: &OneDirection,
@@ -237,7 +237,7 @@ impl LstmKernel {
     }
 }
 
-/// Writes what goes into the gates from the inputs of all steps.
+/// Writes the input part of the gates for all steps.
 fn multiply_inputs(
     (direction, product): (&OneDirection, ByteProduct<'_>),
     (left, scale): (Left<'_>, f32),

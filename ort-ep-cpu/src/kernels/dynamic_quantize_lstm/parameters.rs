@@ -1,4 +1,4 @@
-//! The weights of one direction, and what goes with them.
+//! The parameters of one direction.
 
 use ort_ops::ops::rnn::{Activation, Direction, Rnn};
 use ort_tensor::{collected, filled};
@@ -6,25 +6,25 @@ use ort_tensor::{collected, filled};
 use crate::bytes::Right;
 use crate::kernels::Compiler;
 
-/// What a direction computes with.
+/// The parameters of a direction.
 #[derive(Debug)]
 pub(super) struct OneDirection {
     pub(super) is_reverse: bool,
     pub(super) activations: [Activation; 3],
     pub(super) w: Right,
     pub(super) r: Right,
-    /// What a zero point of the state is multiplied with, a column.
+    /// The factor of the state's zero point, one per column.
     pub(super) less: Vec<i32>,
     /// Scales of the columns of `w` and of `r`.
     pub(super) factors: [Vec<f32>; 2],
     pub(super) bias: Vec<f32>,
-    /// As many zeros as columns.
+    /// One zero per column.
     pub(super) zeros: Vec<i32>,
 }
 
 impl OneDirection {
-    /// Direction `d` of so many, whose gates have so many elements; `None` if not all is constant, and of
-    /// the shapes that it should be.
+    /// The parameters of direction `d`; `None` if they are not all constant, or have
+    /// unexpected shapes.
     pub(super) fn compile(
         compiler: &Compiler<'_>,
         layer: &Rnn,
@@ -47,7 +47,7 @@ impl OneDirection {
     }
 }
 
-/// The scales of direction `d`, `[directions]` or `[directions, width]`, a column each.
+/// The scales of direction `d`, `[directions]` or `[directions, width]`, one per column.
 fn factors(
     compiler: &Compiler<'_>,
     input: usize,

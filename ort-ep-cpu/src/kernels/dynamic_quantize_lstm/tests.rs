@@ -5,13 +5,13 @@ use ort_tensor::Tensor;
 
 use crate::case::{Case, bytes, floats, within};
 
-/// A state may be quantized to a neighbouring code where a cell rounds otherwise: a step of 1/127
-/// times a weight of at most 128/1024, in each of eight steps, and what follows from it.
+/// A different rounding in a cell may quantize the state to the neighbouring value: a step of 1/127
+/// times a weight of at most 128/1024, in each of eight steps, and its consequences.
 const ERROR: f32 = 8.0 * 2.0 / 127.0 / 8.0;
 
 fn case(direction: &str, [steps, batch, input, hidden]: [usize; 4], is_by_unit: bool) -> Case {
     let n = if direction == "bidirectional" { 2 } else { 1 };
-    let codes = |k: usize| bytes(&[n, k, 4 * hidden], u8::cast_signed);
+    let weights = |k: usize| bytes(&[n, k, 4 * hidden], u8::cast_signed);
     let form = if is_by_unit { vec![n, 4 * hidden] } else { vec![n] };
     let scale = |scale: f32| {
         let scales = vec![scale; form.iter().product()];
@@ -23,8 +23,8 @@ fn case(direction: &str, [steps, batch, input, hidden]: [usize; 4], is_by_unit: 
         .outputs(3)
         .attr("direction", Attr::String(direction.to_owned()))
         .input(floats(&[steps, batch, input]))
-        .constant(codes(input))
-        .constant(codes(hidden))
+        .constant(weights(input))
+        .constant(weights(hidden))
         .constant(floats(&[n, 8 * hidden]))
         .absent()
         .input(floats(&[n, batch, hidden]))
@@ -37,7 +37,7 @@ fn case(direction: &str, [steps, batch, input, hidden]: [usize; 4], is_by_unit: 
 }
 
 #[test]
-fn layers_in_every_direction_are_those_of_eval() {
+fn layers_in_every_direction_equal_eval() {
     for direction in ["forward", "reverse", "bidirectional"] {
         for size in [[1, 1, 3, 5], [8, 1, 40, 64], [3, 5, 33, 17], [2, 40, 128, 100]] {
             for is_by_unit in [false, true] {
@@ -50,7 +50,7 @@ fn layers_in_every_direction_are_those_of_eval() {
 }
 
 #[test]
-fn other_functions_are_those_of_eval() {
+fn other_functions_equal_eval() {
     let names = ["HardSigmoid", "Softsign", "Relu"].map(str::to_owned).to_vec();
     case("forward", [4, 2, 16, 24], true)
         .attr("activations", Attr::Strings(names))

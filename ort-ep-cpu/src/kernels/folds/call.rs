@@ -1,4 +1,4 @@
-//! One run of a reduction: which fold a form is, and how threads share it.
+//! One run of a reduction: selects the fold, and divides the work among threads.
 
 use ort_ep::{Io, KernelError};
 use ort_kernels::Isa;
@@ -13,10 +13,10 @@ use super::sums::{
 };
 use crate::pieces::{Rows, elements_as, elements_of};
 
-/// The columns whose folds are made at a time.
+/// Columns folded at a time.
 const COLUMNS: usize = 128;
 
-/// A run.
+/// The operands of a run.
 pub(super) struct Call<'a> {
     pub(super) isa: Isa,
     pub(super) shape: &'a [usize],
@@ -89,7 +89,7 @@ impl Call<'_> {
         self.fold_by(&Loops::of::<F>(), io, &finish)
     }
 
-    /// As [`Call::fold`], compiled once for all folds of a type.
+    /// [`Call::fold`], compiled once for all folds of a type.
     fn fold_by<T: Element, S: Copy + Send + Sync>(
         &self,
         loops: &Loops<T, S>,

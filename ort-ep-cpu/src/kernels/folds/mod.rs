@@ -1,8 +1,8 @@
 //! Reductions of every type but f32, over any axes: sums, products and extremes, in the type itself for
-//! integers, which wrap, in f64 for f64, and in f32 for floats of 16 bits.
+//! integers, which wrap, in f64 for f64, and in f32 for 16-bit floats.
 //!
-//! Axes that are reduced alike and lie side by side are one. If the last is reduced, each result is a
-//! fold of rows; else results that lie side by side are folds of columns.
+//! Adjacent axes that are both reduced or both kept are merged. If the last is reduced, each result is a
+//! fold of rows; otherwise adjacent results are folds of columns.
 
 // collects are bounded: by the rank
 
@@ -32,28 +32,28 @@ struct FoldKernel {
     dtype: DType,
     axes: Axes,
     keeps_dims: bool,
-    /// What computes a reduction over more axes than there are here, and of nothing.
+    /// Computes reductions with more axes than are supported here, and of empty operands.
     op: Arc<dyn Operator>,
 }
 
-/// An axis, or several that are one: how many elements, and how far apart they are.
+/// One or several merged axes: the number of elements, and their stride.
 #[derive(Clone, Copy, Debug, Default)]
 struct Axis {
     n: usize,
     stride: usize,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 #[derive(Debug)]
 pub(super) struct State {
     /// The shape of the result.
     pub(super) shape: Shape,
-    /// `None` if only `eval` can do it.
+    /// `None` if only `eval` supports it.
     pub(super) plan: Option<Plan>,
 }
 
 impl State {
-    /// For an operand of shape `x`.
+    /// The state for an operand of shape `x`.
     pub(super) fn new(axes: &Axes, keeps_dims: bool, x: &[usize]) -> Result<Self, KernelError> {
         let is_reduced = axes.is_reduced(x.len())?;
         let shape = reduced_shape(x, &is_reduced, keeps_dims);
@@ -64,13 +64,13 @@ impl State {
 /// The merged axes, of which the last is contiguous.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Those that stay, without the last.
+    /// The kept axes, without the last.
     kept: Vec<Axis>,
-    /// Those that are reduced, without the last.
+    /// The reduced axes, without the last.
     reduced: [Axis; 2],
     pub(super) last: usize,
     pub(super) is_last_reduced: bool,
-    /// The elements of each result.
+    /// Elements per result.
     pub(super) n: usize,
 }
 
@@ -97,7 +97,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 impl Plan {
     /// `None` if there is nothing to reduce or no result, or there are too many axes.
     fn new(shape: &[usize], is_reduced: &[bool]) -> Option<Self> {
-        // What is left has a size that fits, whatever other dimensions an operand without elements has.
+        // The size of a non-empty operand does not overflow.
         if shape.contains(&0) {
             return None;
         }
@@ -123,12 +123,12 @@ impl Plan {
         is_small.then_some(Self { kept, reduced: [outer, inner], last: last.n, is_last_reduced, n })
     }
 
-    /// Whether the elements of each result are a row, and rows follow one another.
+    /// Whether the elements of each result are a row, and rows are contiguous.
     pub(super) fn has_rows(&self) -> bool {
         self.is_last_reduced && self.reduced.iter().all(|axis| axis.n == 1)
     }
 
-    /// Where the elements of kept index `index` begin.
+    /// The offset of the elements of kept index `index`.
     pub(super) fn start(&self, mut index: usize) -> usize {
         let mut start = 0;
         for axis in self.kept.iter().rev() {
@@ -138,15 +138,15 @@ impl Plan {
         start
     }
 
-    /// The rows of `len` elements that are reduced, the first of which begins at `start`.
+    /// The reduced rows of `len` elements, the first of which begins at `start`.
     pub(super) fn block<'a, T>(&self, x: &'a [T], start: usize, len: usize) -> Block<'a, T> {
         let [outer, inner] = self.reduced;
         let (n, strides) = ([outer.n, inner.n], [outer.stride, inner.stride]);
         Block { x: &x[start..], n, strides, len }
     }
 
-    /// Calls `f` with pieces of results `y` that begin at `start`, of at most `n` columns, and where the
-    /// elements of each begin; the last axis stays.
+    /// Calls `f` with pieces of results `y` that begin at `start`, of at most `n` columns, and the offset of
+    /// each piece's elements; for a kept last axis.
     pub(super) fn for_each_piece<T>(
         &self,
         start: usize,
@@ -176,7 +176,7 @@ impl Kernel for FoldKernel {
         let State { shape, plan } = prepared.state()?;
         let Some(plan) = plan else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
         let call = Call { isa: self.isa, shape, plan };
-        // What wraps has the same bits with a sign and without.
+        // Wrapping results have the same bits for signed and unsigned types.
         let dtype = match self.form {
             Form::Sum | Form::Prod | Form::SumSquare => self.dtype.unsigned(),
             _ => self.dtype,
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_near() {
+    fn floats_are_close() {
         for (dtype, error) in [(DType::F64, 1e-13), (DType::F16, 1e-3), (DType::Bf16, 8e-3)] {
             for name in ["ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceMean", "ReduceL2"] {
                 check(name, dtype, error);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_is_the_extreme_wherever_it_is() {
+    fn nan_is_the_extreme_at_any_position() {
         let x = |at: usize| {
             let mut x = vec![1.0_f64; 150];
             x[at] = f64::NAN;

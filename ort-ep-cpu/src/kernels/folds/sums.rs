@@ -1,4 +1,4 @@
-//! What reductions are folds of: sums, products and extremes.
+//! The folds of reductions: sums, products and extremes.
 
 use ort_kernels::vec::FoldOf;
 use ort_ops::arithmetic::Arithmetic;
@@ -6,7 +6,7 @@ use ort_tensor::{Bool, bf16, f16};
 
 use crate::wide::Wide;
 
-/// An element type with the numbers that folds start from.
+/// An element type with the initial values of folds.
 pub(in super::super) trait Summed: Wide {
     const LOWEST: Self::Of;
     const HIGHEST: Self::Of;
@@ -39,7 +39,7 @@ summed! {
     u64: u64::MIN, u64::MAX, 0, 1;
 }
 
-/// A fold: what it starts from, how an element is taken, and how two are joined.
+/// A fold: its initial value, how it takes an element, and how two are joined.
 macro_rules! folds {
     ($($name:ident: $start:ident, |$x:ident| $term:expr, $join:ident $(, $idempotent:literal)?;)*) => { $(
         #[derive(Clone, Copy, Default)]
@@ -73,7 +73,7 @@ folds! {
     Least: HIGHEST, |x| x, smaller, true;
 }
 
-/// Whether any is true, and whether all are.
+/// Whether any and whether all elements are true.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Any;
 #[derive(Clone, Copy, Default)]
@@ -100,7 +100,7 @@ of_flags! {
     All: 1, &;
 }
 
-/// What ends a mean and a norm.
+/// The root at the end of a norm.
 pub(super) trait Root: Arithmetic {
     fn of_len(n: usize) -> Self;
     fn root(self) -> Self;

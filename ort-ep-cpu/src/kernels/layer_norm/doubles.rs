@@ -1,4 +1,4 @@
-//! The same of f64, without a skip connection.
+//! The same in f64, without a skip connection.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_kernels::Task;
@@ -6,7 +6,7 @@ use ort_kernels::Task;
 use super::{COST, NormKernel, Operands, State};
 use crate::pieces::{Rows, first_and_output};
 
-/// Sums that are collected side by side.
+/// Parallel accumulators of a sum.
 const LANES: usize = 16;
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Kernel for DoubleNormKernel {
     }
 }
 
-/// A row, and what it is scaled by and what is added then.
+/// A row with its scale and bias.
 struct Row<'a> {
     x: &'a [f64],
     y: &'a mut [f64],
@@ -110,7 +110,7 @@ mod tests {
         for shape in [&[3, 56][..], &[2, 5, 1], &[7, 13], &[4, 0], &[0, 4], &[300, 384], &[2, 4099]]
         {
             let row = &shape[shape.len() - 1..];
-            // Results are sums of products of numbers of at most 16, and a scale and a bias of as much.
+            // Results are sums of products of numbers of at most 16, and a scale and a bias of the same size.
             let error = within(16.0 * 16.0 * 1e-13);
             let case = || Case::new("LayerNormalization", 17).input(numbers(shape));
             case().weight(numbers(row)).check(&error);

@@ -1,4 +1,4 @@
-//! The same of 16-bit floats: a few rows at a time in f32, with parameters that each thread widens once.
+//! The same in 16-bit floats: a few rows at a time in f32, with parameters that each thread widens once.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_tensor::{DType, bf16, f16};
@@ -8,20 +8,20 @@ use super::{COST, NormKernel, Operands, SUM, State};
 use crate::cpu::{Cpu, Team};
 use crate::pieces::{Rows, first_and_output};
 
-/// What a thread holds a few rows of: what is normalized, the skip connection, and what is given back
-/// of it.
+/// Tiles of rows per thread: the operand, the skip connection, and their
+/// sum, which may be an output.
 const N_TILES: usize = 3;
-/// Elements of a few rows: 16 KiB of f32, so that what was widened has left the store buffer.
+/// Elements of a few rows: 16 KiB of f32, so that widened values have left the store buffer.
 const TILE: usize = 4096;
-/// What a thread holds one row of.
+/// Parameter rows per thread.
 const N_PARAMETERS: usize = 3;
 
-/// The elements that are worked on at a time: of whole rows of `len`, one or more.
+/// Elements computed at a time: one or more whole rows of `len`.
 fn tile_len(len: usize) -> usize {
     len.saturating_mul((TILE / len.max(1)).max(1))
 }
 
-/// The elements that a thread needs room for.
+/// Elements of scratch per thread.
 fn room_len(len: usize) -> usize {
     tile_len(len).saturating_mul(N_TILES).saturating_add(len.saturating_mul(N_PARAMETERS))
 }
@@ -110,7 +110,7 @@ impl HalfNormKernel {
         Operands { x: None, skip: None, skip_bias, scale, bias }
     }
 
-    /// The rows that begin at element `start`, through `tile`.
+    /// Computes the rows that start at element `start`, through `tile`.
     fn rows<T: Half>(
         &self,
         (state, start): (&State, usize),

@@ -1,5 +1,5 @@
-//! LayerNormalization, RMSNormalization and their variants with a skip connection in f32, f64 and floats of
-//! 16 bits, row by row, where scale and bias are a value an element of a row and the moments are not asked for.
+//! LayerNormalization, RMSNormalization and their variants with a skip connection in f32, f64 and 16-bit
+//! floats, row by row, if scale and bias have one value per element of a row and the moments are not outputs.
 
 // collects are bounded: by the rank
 
@@ -24,9 +24,9 @@ use crate::pieces::{LONG, PIECE, Rows, first_and_output, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
-/// What an element costs, in multiply-adds.
+/// The cost of an element, in multiply-adds.
 const COST: usize = 8;
-/// The output that holds what was normalized.
+/// The output that holds the sum with the skip connection.
 const SUM: usize = 3;
 
 #[derive(Debug)]
@@ -35,10 +35,10 @@ struct NormKernel {
     form: Form,
 }
 
-/// What is normalized, and where its parameters are.
+/// The kind of normalization, and the indices of its parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Form {
-    /// The first dimension of a row, negative from the back.
+    /// The first dimension of a row, negative if counted from the back.
     axis: i64,
     epsilon: f32,
     /// Whether the mean is subtracted.
@@ -46,19 +46,19 @@ struct Form {
     /// Whether input 1 is added first.
     has_skip: bool,
     scale: usize,
-    /// What is added at the end.
+    /// The input that is added at the end.
     bias: Option<usize>,
-    /// What is added to each row before it is normalized.
+    /// The input that is added to each row before it is normalized.
     skip_bias: Option<usize>,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     /// The shape of the result.
     shape: Shape,
-    /// The elements of a row.
+    /// Elements per row.
     len: usize,
-    /// Where the rows of the skip connection are.
+    /// The rows of the skip connection.
     skip: Option<Runs<1>>,
 }
 
@@ -75,12 +75,12 @@ impl Form {
         Some(Self { axis: -1, epsilon, is_centered, has_skip: true, scale: 2, bias, skip_bias })
     }
 
-    /// Whether the kernel does what this node needs.
+    /// Whether the kernel supports this node.
     fn fits(self, graph: &Graph, node: &Node) -> bool {
         let fact = |i: usize| Some(graph.fact(node.inputs.get(i).copied().flatten()?));
         let dtype = fact(0).and_then(Fact::dtype);
         let is_same = |fact: &Fact| fact.dtype() == dtype;
-        // Exporters name them even where they are not read; then they are not written.
+        // Exporters name the moments even if they are unused; they are not written then.
         let mut moments = node.outputs.iter().skip(1).take(2).flatten();
         let has_moments = moments.any(|&moment| graph.is_used(moment));
         let Some(row) = fact(0).and_then(Fact::dims).and_then(|dims| {
@@ -110,7 +110,7 @@ fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     Form::of(graph, id)?.fits(graph, node).then(|| {
         let mut claim = Claim::one(id, node);
         let x = node.inputs.first().copied().flatten();
-        // Of f64 a row is read again.
+        // f64 rows are read twice.
         if x.and_then(|x| graph.fact(x).dtype()) != Some(DType::F64) {
             claim.in_place.push((0, 0));
         }
@@ -159,7 +159,7 @@ impl<'a, T: Element> Operands<'a, T> {
 }
 
 impl NormKernel {
-    /// The row that begins at element `start`; `sum` is empty or what is normalized.
+    /// Computes the row that begins at element `start`; `sum` is empty or receives the normalized operand.
     fn row(
         &self,
         state: &State,
@@ -184,8 +184,8 @@ impl NormKernel {
         self.normalize(operands, x, (y, sum));
     }
 
-    /// `y` becomes what `x`, or else `y` once its bias is added, is normalized to; `sum` is empty or
-    /// becomes what is normalized.
+    /// Normalizes `x`, or `y` once its bias is added if there is no `x`, into `y`; `sum` is empty or
+    /// receives the normalized operand.
     fn normalize(
         &self,
         operands: &Operands<'_, f32>,
@@ -212,8 +212,8 @@ impl NormKernel {
 }
 
 impl NormKernel {
-    /// A long row, as [`NormKernel::normalize`].
-    #[expect(clippy::cast_possible_truncation, reason = "rounded to what results are")]
+    /// [`NormKernel::normalize`] of a long row.
+    #[expect(clippy::cast_possible_truncation, reason = "results are f32")]
     fn long(&self, x: Option<&[f32]>, y: &mut [f32], (scale, bias): (&[f32], Option<&[f32]>)) {
         if let Some(x) = x {
             let pieces = y.chunks_mut(PIECE).zip(x.chunks(PIECE));
@@ -301,8 +301,8 @@ mod tests {
     use super::{LONG, PIECE};
     use crate::case::{Case, floats, within};
 
-    /// Operands and parameters are at most 4, what is normalized at most 12: a difference of it is
-    /// good to 16 units of that, and what is made of it by three more roundings is at most 4·4.
+    /// Operands and parameters are at most 4, the normalized operand at most 12: a difference has an error of
+    /// 16 units of that, and the result, after three more roundings, is at most 4·4.
     const ERROR: f32 = 4.0 * 4.0 * 32.0 * f32::EPSILON;
 
     #[test]
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_skipped_comes_back_before() {
+    fn the_sum_with_the_skip_connection_is_an_output() {
         let (x, h) = (&[2, 30, 70][..], &[70][..]);
         let skips: [&[usize]; 5] = [x, &[1, 30, 70], &[30, 70], &[2, 1, 70], &[70]];
         for skip in skips {
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn rows_of_16_bits_are_normalized_in_f32() {
-        // Results are below 32: a unit of theirs, and the error of f32.
+        // Results are below 32: one of their units, and the error of f32.
         check_halves(f16::from_f32, 1.0 / 64.0 + ERROR);
         check_halves(bf16::from_f32, 1.0 / 8.0 + ERROR);
     }

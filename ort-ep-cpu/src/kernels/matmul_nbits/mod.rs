@@ -1,11 +1,11 @@
-//! MatMulNBits with constant weights, which stay in memory as small as they are.
+//! MatMulNBits with constant weights, which stay compressed in memory.
 //!
 //! ```text
-//! accuracy_level 4:        A is quantized by block, sums of bytes
-//! else, up to FEW rows:    weights become floats in registers
-//! else:                    weights become panels of a product of floats
+//! accuracy_level 4:        A is quantized by block, int8 products
+//! else, up to FEW rows:    weights are dequantized in registers
+//! else:                    weights are dequantized to panels of an f32 product
 //! ```
-//! Floats of 16 bits are widened first, and results rounded to them once.
+//! 16-bit floats are widened first, and results rounded to them once.
 
 mod weights;
 
@@ -31,11 +31,11 @@ use crate::summand::Summand;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// The most rows for which weights become floats in registers, again for every few rows: at 79 GFLOP/s of
-/// 118 on Zen 4. To write them as panels takes as long as 30 rows, and the product is faster then.
+/// The maximum number of rows for which weights are dequantized in registers, again for every few rows: at 79 GFLOP/s of
+/// 118 on Zen 4. Writing them as panels takes as long as 30 rows, after which the product is faster.
 const FEW: usize = 64;
 
-/// What rows are multiplied as.
+/// The format of A in the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Floats,
@@ -50,7 +50,7 @@ struct NBitsKernel {
     form: Form,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     m: usize,
     shape: Shape,
@@ -72,20 +72,20 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(Some(Box::new(NBitsKernel { cpu: compiler.cpu, weights, dtype, form })))
 }
 
-/// Where operands lie in scratch, in bytes from its start; each begins a line.
+/// The offsets of operands in scratch, in bytes; each is aligned to a cache line.
 struct Room {
-    /// Rows as floats, filled up to whole blocks.
+    /// Rows as floats, padded to whole blocks.
     a: usize,
     /// The same as bytes.
     quantized: usize,
-    /// Scales, and sums, of blocks of rows.
+    /// Scales and sums of blocks of rows.
     by_block: usize,
     bias: usize,
     /// Results as floats.
     y: usize,
 }
 
-/// The product of rows in one of the forms.
+/// The product in one of the formats.
 struct Parts<'a> {
     isa: Isa,
     m: usize,
@@ -99,7 +99,7 @@ enum Left<'a> {
 }
 
 impl Parts<'_> {
-    /// The product as one of floats with any right operand.
+    /// The f32 product with [`Weights`](ort_kernels::gemm_nbits::Weights) as the right operand.
     fn gemm<'a>(&'a self, a: &Floats<'a>) -> Gemm<'a, ort_kernels::gemm_nbits::Weights<'a>> {
         let (n, k) = (self.weights.format.n, self.weights.format.k);
         let rows = Matrix { row_stride: a.stride, ..Matrix::row_major(a.a, self.m, k) };
@@ -155,13 +155,13 @@ impl NBitsKernel {
         }
     }
 
-    /// From one row of floats to the next: of few, blocks are whole.
+    /// The row stride of floats: for few rows, blocks are padded.
     fn stride(&self, m: usize) -> usize {
         let is_whole = self.form == Form::Floats && m <= FEW;
         if is_whole { self.weights.format.padded_k() } else { self.weights.format.k }
     }
 
-    /// The elements of scratch a thread needs for a product of `m` rows.
+    /// Elements of scratch per thread for a product of `m` rows.
     fn scratch_len(&self, m: usize) -> usize {
         if self.form == Form::Bytes || m <= FEW {
             return 0;
@@ -171,7 +171,7 @@ impl NBitsKernel {
         parts.gemm(&Floats { a: &[], stride: 0, sums: &[] }).scratch_len(m)
     }
 
-    /// What `m` rows cost, in multiply-adds: quantized values are read and unpacked besides.
+    /// The cost of `m` rows, in multiply-adds, including reading and unpacking the weights.
     fn cost(&self, m: usize) -> usize {
         const UNPACK: usize = 6;
         let n_weights = self.weights.format.n.saturating_mul(self.weights.format.k);
@@ -207,7 +207,7 @@ impl NBitsKernel {
         Ok(room)
     }
 
-    /// The rows in the form they are multiplied in.
+    /// The rows in the selected format.
     fn left<'a>(
         &self,
         (a, stride, m): (&'a [f32], usize, usize),
@@ -326,7 +326,7 @@ impl Kernel for NBitsKernel {
     }
 }
 
-/// Rounds what `run` writes to `room`.
+/// Rounds the results that `run` writes to `room`.
 fn narrowed<T: Half>(
     isa: Isa,
     threads: &dyn ort_ep::Threads,

@@ -5,7 +5,7 @@ use ort_tensor::{Element, Tensor, bf16, f16, n_elements};
 
 use crate::case::{Case, bytes, exact, integers};
 
-/// Rows of small whole numbers; the first of each 16 is 127 in magnitude, so that a step of a block in
+/// Rows of small integers; the first of each 16 has magnitude 127, so that the scale of a block in
 /// 8 bits is 1.
 fn rows<T: Element>(shape: &[usize], of: fn(f32) -> T) -> Tensor {
     let k = shape.last().copied().unwrap_or(1).max(1);
@@ -24,7 +24,7 @@ fn scales<T: Element>(shape: &[usize], of: fn(f32) -> T) -> Tensor {
     Tensor::from_slice(shape, &(0..n).map(scale).collect::<Vec<_>>()).unwrap()
 }
 
-/// A product of so many rows, `k`, and columns.
+/// A product of `m` rows, with these `k` and `n`.
 fn case([m, k, n]: [usize; 3], [bits, block]: [usize; 2], level: i64) -> Case {
     case_of([m, k, n], [bits, block], level, |x| x)
 }
@@ -60,7 +60,7 @@ const SIZES: [[usize; 3]; 7] = [
 ];
 
 #[test]
-fn sums_of_whole_numbers_are_exact() {
+fn sums_of_integers_are_exact() {
     for size in SIZES {
         for bits in [2, 4, 8] {
             for level in [0, 1, 4] {

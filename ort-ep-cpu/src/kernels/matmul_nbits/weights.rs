@@ -1,6 +1,6 @@
 //! Constant weights of a few bits, packed.
 
-// collects are bounded: as many as what is packed, which was counted
+// collects are bounded: by the packed length, which was checked
 
 use ort_ep::{Packed, Recipe};
 use ort_kernels::gemm_nbits::{Format, Weights};
@@ -14,29 +14,30 @@ use crate::kernels::Compiler;
 #[derive(Debug)]
 pub(super) struct PackedWeights {
     pub(super) format: Format,
-    codes: Packed,
+    quantized: Packed,
     scales: Packed,
     zeros: Option<Packed>,
 }
 
 impl PackedWeights {
-    /// The constants of a MatMulNBits, in panels of `nr` columns. `None` if they are no such, or there
-    /// are none.
+    /// The constants of a MatMulNBits, in panels of `nr` columns. `None` if they are not constant, or
+    /// are empty.
     pub(super) fn compile(compiler: &Compiler<'_>, op: &MatMulNBits, nr: usize) -> Option<Self> {
         let &MatMulNBits { bits, block_size: block, k, n, .. } = op;
         let format = Format { bits, block, k, n, nr };
-        let codes = compiler.constant(1)?;
-        if k == 0 || n == 0 || codes.len() != n * format.padded_k() * bits / 8 {
+        let quantized = compiler.constant(1)?;
+        if k == 0 || n == 0 || quantized.len() != n * format.padded_k() * bits / 8 {
             return None;
         }
         let parameters = [bits, block, k, n, nr].map(|size| size as u64).to_vec();
         let recipe = Recipe {
             name: "gemm_nbits/codes",
             parameters: parameters.clone(),
-            n_bytes: format.codes_len(),
+            n_bytes: format.quantized_len(),
         };
         let isa = compiler.cpu.isa;
-        let codes = compiler.pack(1, &recipe, |codes, to| format.pack_codes(isa, codes, to))?;
+        let quantized =
+            compiler.pack(1, &recipe, |quantized, to| format.pack_quantized(isa, quantized, to))?;
         let by_block = |input, name, middle: f32| {
             let constant = compiler.constant(input)?;
             let numbers = Numbers::of(constant, &format)?;
@@ -52,7 +53,7 @@ impl PackedWeights {
             None => None,
             Some(_) => Some(by_block(3, "gemm_nbits/zeros", format.middle() as f32)?),
         };
-        Some(Self { format, codes, scales, zeros })
+        Some(Self { format, quantized, scales, zeros })
     }
 
     pub(super) fn has_zeros(&self) -> bool {
@@ -62,7 +63,7 @@ impl PackedWeights {
     pub(super) fn weights<'a>(&'a self, bias: Option<&'a [f32]>) -> Weights<'a> {
         Weights {
             format: self.format,
-            codes: self.codes.bytes(),
+            quantized: self.quantized.bytes(),
             scales: bytemuck::cast_slice(self.scales.bytes()),
             zeros: self.zeros.as_ref().map(|zeros| bytemuck::cast_slice(zeros.bytes())),
             bias,
@@ -70,44 +71,44 @@ impl PackedWeights {
     }
 }
 
-/// How what there is one of a block is stored.
+/// How values per block are stored.
 #[derive(Clone, Copy, Debug)]
 enum Numbers {
     F32,
     F16,
     Bf16,
-    /// As quantized values are, each column of whole bytes.
-    Codes,
+    /// Like quantized weights, each column padded to whole bytes.
+    Quantized,
 }
 
 impl Numbers {
-    /// `None` if there are not as many as blocks.
+    /// `None` if their number does not match the blocks.
     fn of(constant: &Tensor, format: &Format) -> Option<Self> {
         let (this, n_expected) = match constant.dtype() {
             DType::F32 => (Self::F32, format.n_blocks()),
             DType::F16 => (Self::F16, format.n_blocks()),
             DType::Bf16 => (Self::Bf16, format.n_blocks()),
-            DType::U8 => (Self::Codes, (format.n_blocks() * format.bits).div_ceil(8)),
+            DType::U8 => (Self::Quantized, (format.n_blocks() * format.bits).div_ceil(8)),
             _ => return None,
         };
         (constant.len() == format.n * n_expected).then_some(this)
     }
 
-    /// One number a block, column by column.
+    /// One number per block, column by column.
     fn read<'a>(self, bytes: &'a [u8], format: &'a Format) -> Box<dyn Iterator<Item = f32> + 'a> {
         let halves = bytes.as_chunks().0.iter().map(|half| u16::from_le_bytes(*half));
         match self {
             Self::F32 => Box::new(bytes.as_chunks().0.iter().map(|x| f32::from_le_bytes(*x))),
             Self::F16 => Box::new(halves.map(f16_to_f32)),
             Self::Bf16 => Box::new(halves.map(bf16_to_f32)),
-            Self::Codes => {
+            Self::Quantized => {
                 let (bits, n_blocks) = (format.bits, format.n_blocks());
                 let columns = bytes.chunks((n_blocks * bits).div_ceil(8).max(1));
-                let code = move |column: &[u8], b: usize| {
-                    let code = column[b * bits / 8] >> (b * bits % 8);
-                    f32::from(code & (0xff >> (8 - bits)))
+                let value = move |column: &[u8], b: usize| {
+                    let value = column[b * bits / 8] >> (b * bits % 8);
+                    f32::from(value & (0xff >> (8 - bits)))
                 };
-                Box::new(columns.flat_map(move |c| (0..n_blocks).map(move |b| code(c, b))))
+                Box::new(columns.flat_map(move |c| (0..n_blocks).map(move |b| value(c, b))))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The sizes of a convolution, and where its sets of filters read and write.
+//! The sizes of a convolution, and the operands of its sets of filters.
 
 // collects are bounded: by the rank
 
@@ -18,7 +18,7 @@ use super::parts::{Cut, MAX_SET};
 use crate::cpu::{PER_THREAD, READ};
 use crate::kernels::conv::axes;
 
-/// The sizes of one signature of shapes.
+/// The sizes for one shape signature.
 #[derive(Debug)]
 pub(super) struct Geometry {
     /// The shape of the result.
@@ -27,13 +27,13 @@ pub(super) struct Geometry {
     pub(super) axes: [Axis; 2],
     /// Output channels.
     pub(super) filters: usize,
-    /// Input channels of a filter.
+    /// Input channels per filter.
     pub(super) channels: usize,
     block: usize,
     group: usize,
 }
 
-/// The form of filters `[o, c, …]` in `group` groups; `None` if there is no kernel for it.
+/// The form of filters `[o, c, …]` in `group` groups; `None` if it is not supported.
 pub(super) fn form([o, c]: [usize; 2], group: usize, block: usize) -> Option<Form> {
     let group_has_blocks = o.is_multiple_of(group) && (o / group).is_multiple_of(block);
     if c >= block {
@@ -68,7 +68,7 @@ impl Geometry {
         Ok(Self { shape, form, axes, filters: o, channels: c, block, group: op.group })
     }
 
-    /// How matrix tiles compute it, if they are there and pay, and an estimate of the cycles it takes.
+    /// The tiling on matrix tiles, if they exist and are faster, and an estimate of the cycles it takes.
     pub(super) fn tiling(&self, isa: Isa) -> Option<(Tiling, usize)> {
         if self.form != Form::Blocks || self.block != 16 {
             return None;
@@ -83,13 +83,13 @@ impl Geometry {
         Size { axes: self.axes, inputs, filters }
     }
 
-    /// What a result of `len` elements costs, in multiply-adds.
+    /// The cost of a result of `len` elements, in multiply-adds.
     pub(super) fn cost(&self, len: usize) -> usize {
-        /// What a row of a block costs whatever its length, as its ends are computed with padding:
-        /// some 25 ns.
+        /// The overhead per row of a block, as its ends are computed with padding:
+        /// about 25 ns.
         const ROW: usize = 2048;
         let width = self.axes[1].output.max(1);
-        // Reading and writing takes longer than a few products, and so does reading filters.
+        // Reading and writing costs more than a few products, and so does reading filters.
         let (each, read) = match self.form {
             Form::Depthwise => (self.terms() / 2 + 12 + ROW / (width * self.block), 0),
             _ => (self.terms(), self.filters * self.terms() * READ),
@@ -97,7 +97,7 @@ impl Geometry {
         len.saturating_mul(each).saturating_add(read)
     }
 
-    /// The same on tiles, in the multiply-adds that a core does meanwhile without.
+    /// The same on matrix tiles, in multiply-adds without tiles that take as long.
     pub(super) fn cost_on_tiles(&self, tiling: &Tiling, len: usize) -> usize {
         const IN_A_CYCLE: usize = 24;
         let each = self.n_outputs() * self.blocks_of_group() * self.block;
@@ -105,18 +105,18 @@ impl Geometry {
         n.saturating_mul(tiling.cycles(&self.size())).saturating_mul(IN_A_CYCLE)
     }
 
-    /// Products in a result.
+    /// Products per result.
     pub(super) fn terms(&self) -> usize {
         self.channels * self.taps()
     }
 
-    /// Elements of an output plane.
+    /// Elements per output plane.
     pub(super) fn n_outputs(&self) -> usize {
         self.axes.iter().map(|axis| axis.output).product()
     }
 
-    /// Elements of x and of w that the output blocks from `first` on read, where blocks are counted
-    /// through all images and all `n` are of one group.
+    /// The elements of x and w that `n` output blocks starting at `first` read; blocks are counted
+    /// through all images, and all `n` belong to one group.
     pub(super) fn reads(&self, first: usize, n: usize) -> [Range<usize>; 2] {
         let plane: usize = self.axes.iter().map(|axis| axis.input).product();
         let x = match self.form {
@@ -132,11 +132,11 @@ impl Geometry {
         [x, first * filter_len..(first + n) * filter_len]
     }
 
-    /// How to cut a result of `len` elements into at most `n_parts`, if so many blocks and images are
-    /// not more, for so many threads, `tile` blocks of which are computed at once. Whichever is more to
-    /// read, filters or image, is cut first: images along their rows, so that a thread finds in its
-    /// caches the rows that it made. A depthwise convolution follows the convolution of 1×1 that is
-    /// often before it.
+    /// How to split a result of `len` elements into at most `n_parts` parts, unless there are more images and groups,
+    /// for `n_threads` threads and a kernel that computes `tile` blocks at once. The larger of
+    /// filters and image is split first: images along their rows, so that a thread finds the rows it
+    /// wrote in its caches. A depthwise convolution is split like the 1×1 convolution
+    /// that often precedes it.
     pub(super) fn cut(&self, tile: usize, len: usize, n_parts: usize, n_threads: usize) -> Cut {
         /// Every range reads its filters, each of which costs as much as an eighth of its products there.
         const ENOUGH_POSITIONS: usize = 8 * READ;
@@ -152,7 +152,7 @@ impl Geometry {
         };
         let per_group = n_parts.div_ceil(n_groups);
         let [height, width] = self.axes.map(|axis| axis.output);
-        // What the thread with the most work has to do, and then how many parts there are.
+        // The work of the busiest thread, then the number of parts.
         let cost = |(per_set, positions): &(usize, usize)| {
             let n_parts = n_groups * blocks.div_ceil(*per_set) * plane.div_ceil(*positions);
             (n_parts.div_ceil(n_threads) * per_set * positions, Reverse(n_parts))
@@ -171,23 +171,23 @@ impl Geometry {
         self.cut_by(len, per_set, positions)
     }
 
-    /// The same for tiles, in at most `n_parts` for so many threads: rows of them, while each thread has
-    /// enough to read all the filters for; else sets of blocks, for each of which the image is
-    /// transformed anew.
+    /// The same for Winograd tiles: by rows of tiles, as long as each thread has
+    /// enough of them to justify reading all filters; otherwise by sets of blocks, each of which transforms the
+    /// image again.
     pub(super) fn cut_tiles(
         &self,
         (tile, set): (Tile, usize),
         len: usize,
         (n_parts, n_threads): (usize, usize),
     ) -> Cut {
-        /// Transformed filters are read as fast as so many tiles are multiplied by them.
+        /// Reading the transformed filters takes as long as multiplying them by this many tiles.
         const ENOUGH: usize = 28;
         let (blocks, plane) = (self.blocks_of_group(), self.n_outputs());
         let n_groups = len / (blocks * plane * self.block);
         let per_thread = n_parts / n_threads.max(1);
         let n_threads = n_threads.min(n_parts).div_ceil(n_groups);
         let ([rows, columns], [down, _]) = (tile.grid(&self.axes), tile.outputs());
-        // Several ranges a thread if they are equal or many, for threads may be of unequal speed.
+        // Several ranges per thread if they are equal or many, because threads may have unequal speed.
         let is_good = |n: &usize| {
             rows >= *n
                 && rows * columns >= n * ENOUGH
@@ -210,14 +210,14 @@ impl Geometry {
         Cut { block: self.block, plane, blocks, per_set, positions, n_parts }
     }
 
-    /// The transformed filters of the output blocks from `first` on, which [`Geometry::reads`] says.
+    /// The transformed filters of the output blocks of [`Geometry::reads`].
     pub(super) fn reads_transformed(&self, tile: Tile, first: usize, n: usize) -> Range<usize> {
         let first = first % (self.filters / self.block) * self.block;
         let at = |filter| tile.packed_len(filter, self.channels);
         at(first)..at(first + n * self.block)
     }
 
-    /// Output blocks that see the same inputs, or may be computed in any sets.
+    /// Output blocks that read the same inputs, or may be computed in any sets.
     fn blocks_of_group(&self) -> usize {
         let groups = if self.form == Form::Depthwise { 1 } else { self.group };
         self.filters / groups / self.block
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_threads_have_as_much_to_do_as_each_other() {
+    fn two_threads_have_equal_work() {
         for (channels, filters, side, is_depthwise) in [
             (96, 576, 14, false),
             (576, 96, 14, false),

@@ -1,4 +1,4 @@
-//! Conv in NCHWc, as files lay its filters out, or transformed where that is much faster.
+//! Conv in NCHWc, with filters as stored in the file, or transformed if that is much faster.
 
 // collects are bounded: by the rank
 
@@ -34,28 +34,28 @@ struct ConvKernel {
     op: Conv,
     block: usize,
     epilogue: Epilogue,
-    /// Whether it is [`Way::Tiles`], as far as shapes are known.
+    /// Whether it uses [`Algorithm::Tiles`], as far as shapes are known.
     is_tiled: bool,
-    /// For [`Way::Winograd`].
+    /// For [`Algorithm::Winograd`].
     transformed: Option<(Tile, Packed)>,
 }
 
-/// What is known of a signature of shapes.
+/// Prepared state for one shape signature.
 #[derive(Debug)]
 struct Plan {
     geometry: Geometry,
-    way: Way,
-    /// The elements of scratch that a thread needs.
+    algorithm: Algorithm,
+    /// Elements of scratch per thread.
     scratch_len: usize,
 }
 
-/// How a convolution is computed.
+/// The algorithm of a convolution.
 #[derive(Debug)]
-enum Way {
+enum Algorithm {
     Direct,
-    /// On the matrix tiles of the processor.
+    /// On matrix tiles.
     Tiles(Tiling),
-    /// In tiles of the image, by transformed filters.
+    /// Winograd's algorithm, with transformed filters.
     Winograd(Tile),
 }
 
@@ -71,7 +71,7 @@ struct Operands<'a> {
     transformed: Option<&'a [f32]>,
 }
 
-/// A convolution and the numbers after it. It can write over its summand: every element is read
+/// A convolution and its scale and shift. It can overwrite its summand: every element is read
 /// right before it is written.
 fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     let root = graph.get_node(id)?;
@@ -102,8 +102,8 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(Some(Box::new(ConvKernel { cpu, op, block, epilogue, is_tiled, transformed })))
 }
 
-/// The cycles it takes on matrix tiles, if that is faster than directly, for an image of this size, or
-/// of a large one where it is not known.
+/// The cycles that the convolution takes on matrix tiles if they are faster, for an image of this size, or
+/// a large one if the size is unknown.
 fn on_tiles(compiler: &Compiler<'_>, op: &Conv, block: usize) -> Option<usize> {
     let known = |input| -> Option<Vec<usize>> {
         let dims = compiler.fact(input)?.dims()?;
@@ -114,8 +114,8 @@ fn on_tiles(compiler: &Compiler<'_>, op: &Conv, block: usize) -> Option<usize> {
     geometry.tiling(compiler.cpu.isa).map(|(_, cycles)| cycles)
 }
 
-/// The block size of a convolution there is a kernel for: all inputs f32, and filters of a shape
-/// that is known and has a form.
+/// The block size of a supported convolution: all inputs f32, and filters of a known
+/// shape with a form.
 fn block_of(graph: &Graph, op: &Conv, inputs: &[Option<ValueId>]) -> Option<usize> {
     let block = op.block_size.filter(|&block| is_block(block))?;
     let is_f32 = |&id| graph.fact(id).dtype() == Some(DType::F32);
@@ -128,7 +128,7 @@ fn block_of(graph: &Graph, op: &Conv, inputs: &[Option<ValueId>]) -> Option<usiz
     (is_taken && form([o, c], op.plain.group, block).is_some()).then_some(block)
 }
 
-/// That a tensor, if it is there, has this shape.
+/// Checks the shape of an optional tensor.
 fn expect_shape(
     what: &'static str,
     found: Option<TensorView<'_>>,
@@ -144,7 +144,7 @@ fn expect_shape(
 }
 
 impl ConvKernel {
-    /// The fastest way for a signature of shapes.
+    /// The fastest algorithm for a shape signature.
     fn plan(&self, geometry: Geometry) -> Prepared {
         let Cpu { isa, .. } = self.cpu;
         let Geometry { channels, axes, .. } = geometry;
@@ -154,15 +154,15 @@ impl ConvKernel {
         let on_tiles = tiling.as_ref().map(|(_, cycles)| *cycles);
         let tile = self.transformed.as_ref().map(|&(tile, _)| tile);
         let tile = tile.filter(|_| sizes.is_faster(on_tiles));
-        let (way, scratch_len) = if let Some(tile) = tile {
-            (Way::Winograd(tile), tile.scratch_len(isa, self.block, channels, &axes))
+        let (algorithm, scratch_len) = if let Some(tile) = tile {
+            (Algorithm::Winograd(tile), tile.scratch_len(isa, self.block, channels, &axes))
         } else if let Some((tiling, _)) = tiling {
-            (Way::Tiles(tiling), tiling.scratch_len())
+            (Algorithm::Tiles(tiling), tiling.scratch_len())
         } else {
-            (Way::Direct, 0)
+            (Algorithm::Direct, 0)
         };
         let scratch_bytes = self.cpu.scratch_bytes(scratch_len);
-        Prepared::new(Plan { geometry, way, scratch_len }).with_scratch(scratch_bytes)
+        Prepared::new(Plan { geometry, algorithm, scratch_len }).with_scratch(scratch_bytes)
     }
 
     fn compute(
@@ -172,20 +172,20 @@ impl ConvKernel {
         y: &mut [f32],
         (threads, scratch): (&dyn Threads, &mut [u8]),
     ) {
-        let Plan { geometry, way, scratch_len } = plan;
+        let Plan { geometry, algorithm, scratch_len } = plan;
         let cost = geometry.cost(y.len());
         let n_parts = |cost| n_parts(threads, cost);
-        let cut = match way {
-            // Every part splits what it reads.
-            Way::Tiles(tiling) => {
+        let cut = match algorithm {
+            // Every part splits its operands into bfloat16.
+            Algorithm::Tiles(tiling) => {
                 let n_parts = n_parts(geometry.cost_on_tiles(tiling, y.len()));
                 geometry.cut(2, y.len(), n_parts.min(most_parts(threads, cost)), threads.count())
             }
-            Way::Winograd(tile) => {
+            Algorithm::Winograd(tile) => {
                 let set = ort_kernels::winograd::variant(self.cpu.isa, self.block).filters;
                 geometry.cut_tiles((*tile, set), y.len(), (n_parts(cost), threads.count()))
             }
-            Way::Direct => {
+            Algorithm::Direct => {
                 let direct = conv_nchwc::variant(self.cpu.isa, self.block).filters;
                 let tile = if geometry.form == Form::Depthwise { 1 } else { direct };
                 geometry.cut(tile, y.len(), n_parts(cost), threads.count())
@@ -195,10 +195,10 @@ impl ConvKernel {
         team.run(parts(&cut, y), |part, scratch| self.part(plan, operands, part, scratch));
     }
 
-    /// One set of filters on some of the positions.
+    /// Computes one set of filters at some of the positions.
     fn part(
         &self,
-        Plan { geometry, way, .. }: &Plan,
+        Plan { geometry, algorithm, .. }: &Plan,
         operands: &Operands<'_>,
         mut part: Part<'_>,
         scratch: &mut [f32],
@@ -224,11 +224,11 @@ impl ConvKernel {
             start: Start { bias, is_sum: operands.has_sum },
             activation: self.epilogue.fused(),
         };
-        match (way, operands.transformed) {
-            (Way::Tiles(tiling), _) => {
+        match (algorithm, operands.transformed) {
+            (Algorithm::Tiles(tiling), _) => {
                 conv.run_on_tiles(tiling, &part.positions, pieces, scratch);
             }
-            (&Way::Winograd(tile), Some(packed)) => {
+            (&Algorithm::Winograd(tile), Some(packed)) => {
                 let packed = &packed[geometry.reads_transformed(tile, part.block, part.n_blocks)];
                 winograd::run(&Winograd { conv, packed }, tile, part.positions, pieces, scratch);
             }

@@ -1,22 +1,22 @@
-//! A result in blocks, cut into parts that threads compute: sets of blocks by ranges of positions.
+//! A result in NCHWc, partitioned into sets of blocks by ranges of positions, which threads compute.
 
 use std::ops::Range;
 
-/// The most blocks of a set: enough of them to read an image for.
+/// The maximum number of blocks per set: enough to justify reading an image.
 pub(super) const MAX_SET: usize = 64;
 
-/// How a result is cut.
+/// How a result is partitioned.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
-    /// Channels of a block.
+    /// Channels per block.
     pub(super) block: usize,
-    /// Positions of a plane.
+    /// Positions per plane.
     pub(super) plane: usize,
-    /// Blocks of a group.
+    /// Blocks per group.
     pub(super) blocks: usize,
-    /// Blocks of a set, but for the last of a group.
+    /// Blocks per set, except the last of a group.
     pub(super) per_set: usize,
-    /// Positions of a part, but for the last of a set.
+    /// Positions per part, except the last of a set.
     pub(super) positions: usize,
     /// How many parts there are.
     pub(super) n_parts: usize,
@@ -32,7 +32,7 @@ pub(super) struct Part<'y> {
     pub(super) pieces: [&'y mut [f32]; MAX_SET],
 }
 
-/// A set of blocks, from whose front parts are taken.
+/// A set of blocks, from whose front parts are split off.
 struct Set<'y> {
     cut: Cut,
     rest: Part<'y>,

@@ -1,9 +1,9 @@
-//! The numbers that the result of a convolution is multiplied by and added to, as parts of it.
+//! The constant scale and shift of a convolution's result, fused into it.
 //!
 //! ```text
 //! y = f(Conv(x, w, b) + z)·scale + shift
 //! ```
-//! The product and the sum are rounded as they would be alone, so the bits stay the same.
+//! The product and the sum are rounded separately, so the bits equal those of the separate operators.
 
 use ort_graph::{Graph, NodeId, ValueId};
 use ort_ops::ops::binary::Binary;
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::epilogue::Epilogue;
 use crate::kernels::op;
 
-/// A convolution, and what follows it.
+/// A convolution, and its scale and shift.
 pub(super) struct Scaled {
     /// The convolution, and then Mul, Add or both.
     pub(super) nodes: SmallVec<[NodeId; 1]>,
@@ -23,7 +23,7 @@ pub(super) struct Scaled {
 impl Scaled {
     /// The convolution that ends at `root`, which may be the convolution itself.
     pub(super) fn at(graph: &Graph, root: NodeId) -> Option<Self> {
-        // Neither changes a number that is the result of arithmetic.
+        // Neither changes the result of an arithmetic operation.
         let (mut scale, mut shift) = (1.0, -0.0);
         // bounded: one
         let (mut id, mut nodes) = (root, SmallVec::from_elem(root, 1));
@@ -42,7 +42,7 @@ impl Scaled {
     }
 }
 
-/// What makes the operand of an operation whose other operand is one constant number, and that
+/// The producer of the operand of an operation whose other operand is one constant number, and that
 /// number. The operand has no other reader.
 fn with_number(graph: &Graph, id: NodeId, operation: Binary) -> Option<(NodeId, f32)> {
     op::<Binary>(graph, id).filter(|&&op| op == operation)?;
@@ -57,7 +57,7 @@ fn with_number(graph: &Graph, id: NodeId, operation: Binary) -> Option<(NodeId, 
     Some((before, number))
 }
 
-/// The number that is broadcast along every image, if a value is such a constant.
+/// The constant that is broadcast to the whole image, if the value is one.
 fn number(graph: &Graph, id: ValueId) -> Option<f32> {
     let constant = graph.constant(id).filter(|constant| constant.shape().len() <= 4)?;
     match constant.as_slice() {

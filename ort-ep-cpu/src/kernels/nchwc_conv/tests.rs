@@ -14,7 +14,7 @@ fn ints(values: &[i64]) -> Attr {
     Attr::Ints(values.to_vec())
 }
 
-/// A convolution of `x` with `w`, where attributes are pairs of name and one value an axis.
+/// A convolution of `x` with `w`; attributes are a name and one value per axis.
 fn conv(block: i64, group: i64, x: [usize; 4], w: [usize; 4], attrs: &[(&str, &[i64])]) -> Case {
     let case = Case::new("Conv", 1).domain("com.microsoft.nchwc");
     let case = case.attr("block_size", Attr::Int(block)).attr("group", Attr::Int(group));
@@ -25,12 +25,12 @@ fn conv(block: i64, group: i64, x: [usize; 4], w: [usize; 4], attrs: &[(&str, &[
         .weight(integers(&w))
 }
 
-/// Without tiles of the image.
+/// Without Winograd.
 fn direct() -> CpuOptions {
     CpuOptions { winograd: false, ..without_matrix_tiles() }
 }
 
-/// The best instruction set but for matrix tiles, which would leave nothing to other ways.
+/// The best instruction set without matrix tiles, which would always be selected.
 fn without_matrix_tiles() -> CpuOptions {
     let isa = if Isa::best().amx().is_some() { IsaChoice::Avx512 } else { IsaChoice::Best };
     CpuOptions { isa, ..CpuOptions::default() }
@@ -40,7 +40,7 @@ fn without_matrix_tiles() -> CpuOptions {
 fn sums_of_small_integers_are_exact() {
     let pads: (&str, &[i64]) = ("pads", &[1, 1, 1, 1]);
     let cases = [
-        // Blocks of inputs.
+        // NCHWc inputs.
         conv(16, 1, [1, 32, 9, 9], [48, 32, 1, 1], &[]),
         conv(16, 1, [2, 16, 9, 7], [80, 16, 3, 3], &[pads]),
         conv(16, 1, [1, 64, 7, 7], [64, 64, 3, 3], &[pads, ("strides", &[2, 2])]),
@@ -51,7 +51,7 @@ fn sums_of_small_integers_are_exact() {
         conv(1, 1, [1, 3, 6, 6], [5, 3, 3, 3], &[pads]),
         conv(16, 1, [1, 256, 14, 14], [160, 256, 1, 1], &[]),
         conv(16, 1, [1, 32, 1, 40], [16, 32, 1, 5], &[("pads", &[0, 2, 0, 2])]),
-        // Enough for several threads: more of the image, more of the filters.
+        // Large enough for several threads: a large image, many filters.
         conv(16, 1, [1, 16, 30, 31], [32, 16, 3, 3], &[pads]),
         conv(16, 1, [1, 64, 3, 3], [320, 64, 3, 3], &[pads]),
         conv(8, 1, [2, 16, 17, 17], [264, 16, 1, 1], &[]),
@@ -62,7 +62,7 @@ fn sums_of_small_integers_are_exact() {
         // Groups.
         conv(16, 2, [2, 64, 5, 6], [96, 32, 3, 3], &[pads]),
         conv(8, 3, [1, 24, 5, 6], [24, 8, 3, 3], &[("strides", &[2, 1])]),
-        // Inputs in NCHW.
+        // NCHW inputs.
         conv(16, 1, [2, 3, 17, 19], [32, 3, 7, 7], &[("strides", &[2, 2]), ("pads", &[3; 4])]),
         conv(8, 1, [1, 3, 17, 19], [8, 3, 3, 3], &[("dilations", &[1, 2])]),
         conv(8, 2, [1, 6, 9, 9], [32, 3, 3, 3], &[pads]),
@@ -72,7 +72,7 @@ fn sums_of_small_integers_are_exact() {
         conv(8, 24, [1, 24, 10, 33], [24, 1, 5, 5], &[("pads", &[2; 4]), ("strides", &[2, 2])]),
         conv(2, 6, [1, 6, 10, 33], [6, 1, 3, 3], &[("dilations", &[2, 3]), pads]),
         conv(16, 16, [1, 16, 5, 5], [16, 1, 1, 1], &[]),
-        // Nothing.
+        // Empty.
         conv(16, 1, [0, 16, 4, 4], [16, 16, 1, 1], &[]),
         conv(16, 1, [1, 16, 4, 4], [0, 16, 1, 1], &[]),
     ];
@@ -99,7 +99,7 @@ fn bias_sum_and_activation_come_in_this_order() {
     }
 }
 
-/// What the contract of `ort_kernels::winograd` allows for images and filters of `integers`, both at
+/// The error bound of `ort_kernels::winograd` for images and filters of `integers`, both at
 /// most 3.
 fn bound(channels: u16, taps: [u16; 2]) -> f32 {
     let (channels, unit) = (f32::from(channels), f32::EPSILON / 2.0);
@@ -115,11 +115,11 @@ fn bound(channels: u16, taps: [u16; 2]) -> f32 {
 fn tiles_are_within_their_bound() {
     let pads: (&str, &[i64]) = ("pads", &[1, 1, 1, 1]);
     for (case, channels) in [
-        // One range of rows, several of several threads, rows that are cut off.
+        // One range of rows, several for several threads, clipped rows.
         (conv(16, 1, [1, 16, 30, 31], [32, 16, 3, 3], &[pads]), 16),
         (conv(16, 1, [1, 32, 48, 48], [16, 32, 3, 3], &[("pads", &[0, 1, 2, 1])]), 32),
         (conv(8, 1, [1, 16, 90, 22], [24, 16, 3, 3], &[pads]), 16),
-        // More filters than image, and more than a part has.
+        // More filters than image, and more than one part can have.
         (conv(16, 1, [1, 32, 16, 16], [288, 32, 3, 3], &[pads]), 32),
         // Groups and images.
         (conv(16, 2, [2, 64, 22, 22], [96, 32, 3, 3], &[pads]), 32),
@@ -141,7 +141,7 @@ fn tiles_are_within_their_bound() {
 #[test]
 fn tiles_along_one_axis_are_within_their_bound() {
     for (channels, [height, width], taps) in [
-        // Ranges of rows, one row and more filters than image, both axes with an end that is cut off.
+        // Ranges of rows, one row and more filters than image, both axes with a clipped end.
         (128_u16, [203, 1], [3_u16, 1]),
         (128, [1, 206], [1, 3]),
         (64, [90, 22], [5, 1]),
@@ -174,7 +174,7 @@ fn tiles_can_be_switched_off() {
 }
 
 #[test]
-fn tiles_are_for_images_that_filters_are_worth_reading_for() {
+fn tiles_are_used_where_they_are_faster() {
     for (channels, filters, side, is_faster) in [
         (64, 64, 56, true),
         (128, 128, 28, true),
@@ -213,7 +213,7 @@ fn tiles_are_for_images_that_filters_are_worth_reading_for() {
 }
 
 #[test]
-fn numbers_behind_an_activation_belong_to_the_convolution() {
+fn constants_after_an_activation_are_fused() {
     for activation in ["Relu", "HardSwish"] {
         assert_steps(
             &format!(

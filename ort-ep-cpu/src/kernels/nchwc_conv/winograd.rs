@@ -1,9 +1,9 @@
-//! Convolutions of 3×3, and of 3 or 5 taps along one axis, by Winograd's filtering: which are faster
-//! so, and their filters.
+//! Convolutions of 3×3, and of 3 or 5 taps along one axis, by Winograd's algorithm: when it is faster,
+//! and its filters.
 //!
 //! Filters are transformed when the kernel is compiled, into up to four times their size of private
-//! memory, and only if they are constant. That is not done where it could never pay: the shape of x
-//! decides where it is known, else an image that is large.
+//! memory, and only if they are constant. This is skipped if it can never pay off: judged by the shape of x
+//! if it is known, otherwise by a large image.
 
 use std::ops::Range;
 
@@ -16,34 +16,34 @@ use ort_ops::ops::conv::Conv;
 use crate::kernels::Compiler;
 use crate::kernels::conv::axes;
 
-/// What transforming the pixels or the sums of one tile of one block costs, and what for each
-/// product, in multiply-adds of vectors: fitted to example `winograd`.
+/// The cost of transforming the pixels or the sums of one tile of one block, fixed and per
+/// product, in vector multiply-adds: fitted to example `winograd`.
 const TRANSFORM: [usize; 2] = [60, 12];
-/// The tiles for which a transformed filter must serve, or it is read more slowly than multiplied:
-/// a core reads some 15 GB/s of what is in no cache of its own, a vector of 16 floats while it could
-/// do 32 multiply-adds, one of 8 in half the time.
+/// The tiles that must share a transformed filter, or reading it takes longer than multiplying:
+/// a core reads about 15 GB/s from outside its private caches, a vector of 16 floats in the time of
+/// 32 multiply-adds, one of 8 in half the time.
 const TILES: usize = 2;
-/// The side of an image, if it is not known.
+/// The assumed side of an image of unknown size.
 pub(super) const SIDE: usize = 64;
-/// The most transformed filters of an image of unknown size, in elements: 16 MiB.
-const MOST_UNKNOWN: usize = 4 << 20;
+/// The maximum size of transformed filters for an image of unknown size, in elements: 16 MiB.
+const MAX_UNKNOWN: usize = 4 << 20;
 
-/// The sizes on which the choice depends.
+/// The sizes that determine the choice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) isa: Isa,
     pub(super) block: usize,
-    /// Input channels of a group.
+    /// Input channels per group.
     pub(super) channels: usize,
-    /// Output channels of a group.
+    /// Output channels per group.
     pub(super) filters: usize,
     pub(super) axes: [Axis; 2],
 }
 
 impl Sizes {
-    /// Whether Winograd's filtering takes at most four fifths of the time of a direct convolution,
-    /// both estimated in multiply-adds of vectors, and nine tenths of that `on_tiles` of the
-    /// processor, in cycles: below that, memory is worth more.
+    /// Whether Winograd's algorithm takes at most four fifths of the time of a direct convolution,
+    /// both estimated in vector multiply-adds, and nine tenths of that on matrix tiles, `on_tiles`,
+    /// in cycles: for less, the memory is not justified.
     pub(super) fn is_faster(&self, on_tiles: Option<usize>) -> bool {
         let Self { isa, block, channels, filters, axes } = *self;
         let Some(tile) = Tile::of(block, &axes) else { return false };
@@ -62,8 +62,8 @@ impl Sizes {
     }
 }
 
-/// The filters of each group, transformed, one group after the other; `None` where that could not
-/// pay, also beside the cycles that it takes `on_tiles`.
+/// The transformed filters of each group, one group after the other; `None` if they could never pay
+/// off, also compared with the cycles `on_tiles`.
 pub(super) fn pack(
     compiler: &Compiler<'_>,
     op: &Conv,
@@ -77,7 +77,7 @@ pub(super) fn pack(
     let dims = compiler.fact(0)?.dims()?;
     let sides = [2, 3].map(|i| dims.get(i).and_then(|dim| dim.known()));
     let len = tile.packed_len(o, c);
-    if weights.is_empty() || c < block || (sides.contains(&None) && len > MOST_UNKNOWN) {
+    if weights.is_empty() || c < block || (sides.contains(&None) && len > MAX_UNKNOWN) {
         return None;
     }
     let window = op.window.window(&sides.map(|side| side.unwrap_or(SIDE)), &[kh, kw]).ok()?;
@@ -101,12 +101,12 @@ pub(super) fn pack(
     Some((tile, packed?))
 }
 
-/// Outputs of a tile along an axis by taps.
+/// Named by outputs per tile along an axis, and taps.
 pub(super) fn name(tile: Tile) -> &'static str {
     if tile.taps().contains(&5) { "winograd_4x5" } else { "winograd_4x3" }
 }
 
-/// Computes some positions: whole rows of tiles, or what is left of the last.
+/// Computes some positions: whole rows of tiles, the last possibly clipped.
 pub(super) fn run(
     winograd: &Winograd<'_>,
     tile: Tile,

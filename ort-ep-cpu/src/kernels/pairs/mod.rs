@@ -1,7 +1,7 @@
-//! Functions of two operands, broadcast, that have no kernel of their own type: arithmetic of integers, f64
-//! and 16-bit floats, comparisons of every type, bits and booleans. The same formula for all of them: a row
-//! is combined with a row or with one value; what repeats, stretches, or is held already is
-//! written to a tile first.
+//! Functions of two operands, broadcast, without a kernel for their type: arithmetic of integers, f64
+//! and 16-bit floats, comparisons of every type, bits and booleans. They share one scheme: a row
+//! is combined with a row or with a scalar; repeated, stretched and in-place operands are
+//! copied to a tile first.
 
 mod runs;
 
@@ -77,7 +77,7 @@ impl Kernel for PairKernel {
     }
 }
 
-/// A run.
+/// The operands of a run.
 pub(super) struct Call<'a> {
     pub(super) isa: Isa,
     /// The type of the operands.
@@ -88,7 +88,7 @@ pub(super) struct Call<'a> {
 impl Call<'_> {
     fn binary(&self, op: Binary, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let unknown = Err(KernelError::ForeignState);
-        // What wraps has the same bits with a sign and without.
+        // Wrapping results have the same bits for signed and unsigned types.
         let dtype = if op == Binary::Div { self.dtype } else { self.dtype.unsigned() };
         match op {
             Binary::Add => with_dtype!(dtype, [f32, f64, f16, bf16, u8, u16, u32, u64],
@@ -135,7 +135,7 @@ impl Call<'_> {
     }
 
     fn rest(&self, op: Mod, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        // No instruction set has a remainder of floats.
+        // No instruction set has a floating-point remainder.
         let plain = Call { isa: Isa::Generic, ..*self };
         with_dtype!(self.dtype, number, T => {
             self.check_divisor::<T>(io)?;
@@ -151,7 +151,7 @@ impl Call<'_> {
         }, else => Err(KernelError::ForeignState))
     }
 
-    /// That no integer of input 1 is zero.
+    /// Checks that no integer of input 1 is zero.
     fn check_divisor<T: Wide>(&self, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         if T::DTYPE.is_float() {
             return Ok(());
@@ -175,7 +175,7 @@ impl Call<'_> {
         self.combine(io, |a: T, b: T| T::narrow(f(a.widen(), b.widen())))
     }
 
-    /// `y = f(a, b)`, where `y` may hold either.
+    /// `y = f(a, b)`, where `y` may hold either operand.
     fn combine<T: Element>(
         &self,
         io: &mut Io<'_, '_>,
@@ -184,7 +184,7 @@ impl Call<'_> {
         self.combine_by::<T>(io, &|a, b, y| pairs(self.isa, a, b, y, &f))
     }
 
-    /// As [`Call::combine`], compiled once for all functions of a type.
+    /// [`Call::combine`], compiled once for all functions of a type.
     fn combine_by<T: Element>(
         &self,
         io: &mut Io<'_, '_>,
@@ -201,7 +201,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// `y`: whether `f(a, b)`, or if `swapped` `f(b, a)`.
+    /// `y = f(a, b)`, a boolean, or `f(b, a)` if `swapped`.
     fn test<T: Element>(
         &self,
         io: &mut Io<'_, '_>,
@@ -214,7 +214,7 @@ impl Call<'_> {
         })
     }
 
-    /// As [`Call::test`], compiled once for all functions of a type.
+    /// [`Call::test`], compiled once for all functions of a type.
     fn test_by<T: Element>(
         &self,
         io: &mut Io<'_, '_>,
@@ -247,7 +247,7 @@ mod tests {
         [&[3, 1, 171, 211], &[3, 2, 1, 1]],
     ];
 
-    /// Numbers without a zero, which of floats may be none.
+    /// Numbers without zeros; floats include NaN.
     fn numbers<T: Number>(shape: &[usize]) -> Tensor {
         let n = n_elements(shape).unwrap();
         let number = |i: usize| match i % 11 {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_every_type_give_what_the_operator_gives() {
+    fn arithmetic_of_every_type_equals_the_operator() {
         let names = [
             ("Add", 14),
             ("Sub", 14),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_and_booleans_give_what_the_operator_gives() {
+    fn bits_and_booleans_equal_the_operators() {
         for dtype in DType::ALL.iter().filter(|dtype| dtype.is_integer()) {
             for name in ["BitwiseAnd", "BitwiseOr", "BitwiseXor"] {
                 check(name, 18, *dtype);

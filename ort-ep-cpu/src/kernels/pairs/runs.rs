@@ -1,5 +1,5 @@
-//! Operands that broadcast, run by run: a row goes with a row or with one value; what repeats, stretches, or is
-//! held by the result is written to a tile first.
+//! Broadcast operands, run by run: a row is combined with a row or with a scalar; repeated, stretched and in-place
+//! operands are copied to a tile first.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use super::Call;
 use crate::operation::Operand;
 use crate::pieces::Rows;
 
-/// The elements of a tile.
+/// Elements per tile.
 const TILE: usize = 512;
 
 impl Call<'_> {
-    /// `f(a, b, y)` of lanes, where `y` holds an operand that is not given, and `hold` writes that to a tile.
+    /// Calls `f(a, b, y)` for pieces of `y`, which may already hold an operand; `hold` copies that operand to a tile.
     /// Compiled once for all functions of these types.
     pub(in super::super) fn write<T: Element, Y: Element>(
         &self,
@@ -47,7 +47,7 @@ impl Call<'_> {
     }
 }
 
-/// `f(a, b, y)` along a run; `hold` writes to a tile what `y` holds.
+/// Calls `f(a, b, y)` along a run; `hold` copies the contents of `y` to a tile.
 fn piece<T: Element, Y: Element>(
     operands: [Operand<'_, T>; 2],
     y: &mut [Y],
@@ -69,12 +69,12 @@ fn piece<T: Element, Y: Element>(
     }
 }
 
-/// What a result holds that is computed in place of an operand.
+/// Copies the operand that a result overwrites in place.
 pub(in super::super) fn held_elements<T: Copy>(y: &[T], tile: &mut [T]) {
     tile.copy_from_slice(y);
 }
 
-/// An operand that is read where it lies.
+/// An operand that can be read directly.
 fn lane<T: Copy>(operand: Operand<'_, T>) -> Option<Lane<'_, T>> {
     match operand {
         Operand::Row(row) => Some(Lane::Row(row)),
@@ -83,7 +83,7 @@ fn lane<T: Copy>(operand: Operand<'_, T>) -> Option<Lane<'_, T>> {
     }
 }
 
-/// The beginning of an operand, for a piece of the result that holds `y`.
+/// The start of an operand, for a piece of the result that holds `y`.
 fn held<'t, T: Copy, Y>(
     operand: Operand<'t, T>,
     y: &[Y],

@@ -1,4 +1,4 @@
-//! What follows the products of a step: gates, and from them new states.
+//! The cell after the products of a step: gates, and the new states computed from them.
 
 use ort_kernels::{Activation, Isa, vec};
 use ort_ops::ops::rnn;
@@ -30,12 +30,12 @@ fn apply(function: rnn::Activation, isa: Isa, x: &mut [f32]) {
     plain.apply(isa, x);
 }
 
-/// How the gates of an LSTM see its state, and each other.
+/// The connections of the gates of an LSTM to its state, and to each other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::kernels) struct Coupling<'a> {
-    /// What the state is multiplied with for the gates i, o and f, if they see it.
+    /// The weights of the state for the gates i, o and f, if there are peepholes.
     pub(in crate::kernels) peepholes: Option<[&'a [f32]; 3]>,
-    /// Whether f is 1 less i.
+    /// Whether f is 1 − i.
     pub(in crate::kernels) is_input_forget: bool,
 }
 
@@ -43,7 +43,7 @@ pub(in crate::kernels) struct Coupling<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kernels) struct Functions {
     pub(in crate::kernels) isa: Isa,
-    /// The largest magnitude of what goes into an activation.
+    /// The maximum magnitude of the inputs of activations.
     pub(in crate::kernels) clip: Option<f32>,
     pub(in crate::kernels) activations: [rnn::Activation; 3],
 }
@@ -106,12 +106,12 @@ impl Functions {
         see(output, 1, c);
         self.apply(0, output);
         h.copy_from_slice(c);
-        // The state is not clipped, only what goes into gates.
+        // Only the inputs of gates are clipped, not the state.
         apply(self.activations[2], isa, h);
         vec::mul(isa, h, output);
     }
 
-    /// `reset = r·before`, where r is not yet a function of its sum.
+    /// `reset = r·before`, where `r` holds the gate before its activation.
     pub(in crate::kernels) fn reset(&self, r: &mut [f32], before: &[f32], reset: &mut [f32]) {
         self.apply(0, r);
         reset.copy_from_slice(before);

@@ -1,9 +1,9 @@
 //! RNN, GRU and LSTM in f32.
 //!
-//! The inputs of all steps are multiplied at once; then each step adds the state before it times the
-//! recurrent weights and makes a new state of the sums. Threads take a direction each, or, of a
-//! layer that is too large for the cache of one, some units of each step. Weights that are not constant
-//! are packed by each run. A sequence that is over keeps its state while the others go on.
+//! The inputs of all steps are multiplied at once; then each step adds the product of the previous state and the
+//! recurrent weights, and computes a new state from the sums. Threads take one direction each, or, in a
+//! layer too large for the cache of one core, some units of each step. Non-constant weights
+//! are packed by each run. A sequence that has ended keeps its state while the others continue.
 
 // collects are bounded: by the directions
 
@@ -38,16 +38,16 @@ struct RnnKernel {
     directions: Vec<Direction>,
 }
 
-/// What a direction computes with.
+/// The parameters of a direction.
 #[derive(Debug)]
 struct Direction {
     is_reverse: bool,
     activations: [rnn::Activation; 3],
-    /// Unless each run is given its own.
+    /// `None` if each run supplies them.
     parameters: Option<Parameters>,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     steps: usize,
@@ -68,7 +68,7 @@ fn kernel(compiler: &Compiler<'_>) -> Option<RnnKernel> {
     }
     let n = n_activations(op.cell);
     let directions = (0..op.direction.count()).map(|d| {
-        // A cell with fewer functions has no use for the others.
+        // A cell with fewer functions ignores the rest.
         let mut activations = [rnn::Activation::Tanh; 3];
         activations[..n].copy_from_slice(op.activations.get(d * n..(d + 1) * n)?);
         let is_reverse = op.direction == rnn::Direction::Reverse || d == 1;
@@ -87,7 +87,7 @@ fn kernel(compiler: &Compiler<'_>) -> Option<RnnKernel> {
     })
 }
 
-/// The activations of a cell.
+/// The number of activations of a cell.
 const fn n_activations(cell: Cell) -> usize {
     match cell {
         Cell::Simple => 1,
@@ -97,12 +97,12 @@ const fn n_activations(cell: Cell) -> usize {
 }
 
 impl RnnKernel {
-    /// What a pass over so many elements of input costs, in multiply-adds.
+    /// The cost of a pass over `n_inputs` input elements, in multiply-adds.
     fn cost(&self, n_inputs: usize) -> usize {
         n_inputs.saturating_mul(self.hidden).saturating_mul(8)
     }
 
-    /// Where the state of sequence `b` in direction `d` begins.
+    /// The offset of the state of sequence `b` in direction `d`.
     fn state_at(&self, batch: usize, d: usize, b: usize) -> usize {
         let row = match self.is_batch_first {
             true => b * self.directions.len() + d,
@@ -111,7 +111,7 @@ impl RnnKernel {
         row * self.hidden
     }
 
-    /// The parameters of each direction that a run was given, if they are not constant.
+    /// The parameters of each direction that a run supplies, if they are not constant.
     fn given(&self, inputs: Inputs<'_>) -> Result<Vec<Parameters>, KernelError> {
         if self.directions.iter().all(|direction| direction.parameters.is_some()) {
             return Ok(Vec::new());
@@ -130,7 +130,7 @@ impl RnnKernel {
             .collect()
     }
 
-    /// How many steps each sequence has, if that is said.
+    /// The number of steps of each sequence, if given.
     fn lens<'a>(&self, inputs: Inputs<'a>, sizes: Sizes) -> Result<Option<&'a [i32]>, KernelError> {
         let Some(lens) = inputs.optional_tensor(4)? else { return Ok(None) };
         if lens.shape() != [sizes.batch] {
@@ -147,7 +147,7 @@ impl RnnKernel {
         }
     }
 
-    /// Copies the outputs out of the directions' memory.
+    /// Copies the outputs from the directions' memory.
     fn write(
         &self,
         sizes: Sizes,
@@ -187,7 +187,7 @@ impl RnnKernel {
                 for (b, row) in from.chunks_exact(hidden).enumerate() {
                     let at = self.state_at(batch, d, b);
                     if let Some(to) = to.get_mut(at..at + hidden) {
-                        // The last state of a sequence that never began is zero.
+                        // The last state of a sequence without steps is zero.
                         copy(row, to, lens.is_some() && is_over(lens, b, 0));
                     }
                 }
@@ -197,7 +197,7 @@ impl RnnKernel {
     }
 }
 
-/// Whether sequence `b` has no step `t`.
+/// Whether sequence `b` has ended before step `t`.
 fn is_over(lens: Option<&[i32]>, b: usize, t: usize) -> bool {
     lens.is_some_and(|lens| usize::try_from(lens[b]).is_ok_and(|len| t >= len))
 }
@@ -207,7 +207,7 @@ fn copy(from: &[f32], to: &mut [f32], is_zero: bool) {
     if is_zero { to.fill(0.0) } else { to.copy_from_slice(from) }
 }
 
-/// The elements of an input, if it is there; it must have this shape.
+/// The elements of an optional input, which must have this shape.
 pub(super) fn operand<'a>(
     inputs: Inputs<'a>,
     index: usize,

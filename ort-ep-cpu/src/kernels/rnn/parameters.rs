@@ -1,4 +1,4 @@
-//! The weights of one direction, by the gates that are multiplied at once.
+//! The weights of one direction, grouped by the gates that are multiplied at once.
 
 use ort_tensor::{collected, filled};
 use std::ops::Range;
@@ -16,14 +16,14 @@ use crate::kernels::Compiler;
 #[derive(Debug)]
 pub(super) struct Parameters {
     pub(super) groups: SmallVec<[Gates; 2]>,
-    /// What is added to the recurrent product of the last gates, if they are reset afterwards.
+    /// Added to the recurrent product of the last gates, if the reset is applied afterwards.
     pub(super) reset_bias: Vec<f32>,
 }
 
 /// Gates that are multiplied at once.
 #[derive(Debug)]
 pub(super) struct Gates {
-    /// Elements of all of them.
+    /// Elements of all these gates.
     pub(super) width: usize,
     /// `[input, width]`
     pub(super) w: Weights,
@@ -35,9 +35,9 @@ pub(super) struct Gates {
 /// A right operand, packed.
 #[derive(Debug)]
 pub(super) enum Weights {
-    /// When the kernel was compiled.
+    /// Packed when the kernel is compiled.
     Constant(Packed),
-    /// By the run that was given them.
+    /// Packed by the run that supplies them.
     Given(Vec<f32>),
 }
 
@@ -50,18 +50,18 @@ impl Weights {
     }
 }
 
-/// What a direction is, and what weights it has.
+/// A direction, and the layout of its weights.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layer {
     pub(super) isa: Isa,
     pub(super) cell: Cell,
     pub(super) hidden: usize,
-    /// Which of the directions.
+    /// The index of the direction.
     pub(super) d: usize,
 }
 
 impl Layer {
-    /// The gates that are multiplied at once, by how many there are.
+    /// The gates that are multiplied at once, as counts.
     pub(super) const fn groups(cell: Cell) -> &'static [usize] {
         match cell {
             Cell::Simple => &[1],
@@ -70,7 +70,7 @@ impl Layer {
         }
     }
 
-    /// The parameters, constant all; `None` if they are not.
+    /// The parameters, if they are all constant.
     pub(super) fn constant(self, compiler: &Compiler<'_>) -> Option<Parameters> {
         let bias = match compiler.fact(3) {
             Some(_) => compiler.constant(3)?.as_slice::<f32>().ok()?,
@@ -79,10 +79,10 @@ impl Layer {
         self.parameters(bias, |input, rows| self.pack(compiler, input, rows))
     }
 
-    /// The parameters that a run was given: `w` and `r`, each with how many columns it has.
+    /// The parameters that a run supplies: `w` and `r`, each with its number of columns.
     ///
     /// # Errors
-    /// If there are fewer than the layer needs, or there is no memory to pack them.
+    /// If there are fewer than the layer needs, or they cannot be allocated.
     pub(super) fn given(
         self,
         weights: [(&[f32], usize); 2],

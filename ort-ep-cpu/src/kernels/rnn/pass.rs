@@ -14,7 +14,7 @@ use super::{Direction, RnnKernel, Sizes, is_over};
 use crate::epilogue::Epilogue;
 use crate::product::{Operands, Product};
 
-/// Elements to a cache line.
+/// Elements per cache line.
 const LINE: usize = 16;
 
 /// One direction of one run.
@@ -23,17 +23,17 @@ pub(super) struct Pass<'a> {
     pub(super) sizes: Sizes,
     pub(super) direction: &'a Direction,
     pub(super) parameters: &'a Parameters,
-    /// Of i, o and f, if there are such.
+    /// The weights for i, o and f, if there are any.
     pub(super) peepholes: Option<&'a [f32]>,
-    /// How many steps each sequence has, if not all have all.
+    /// The number of steps of each sequence, if they differ.
     pub(super) lens: Option<&'a [i32]>,
-    /// How many the longest has.
+    /// The number of steps of the longest sequence.
     pub(super) longest: usize,
 }
 
-/// What a direction remembers.
+/// The memory of a direction.
 pub(super) struct Memory<'a> {
-    /// By group of gates `[steps, batch, width]`: what goes into them.
+    /// By group of gates `[steps, batch, width]`: the input part.
     gates: SmallVec<[&'a mut [f32]; 2]>,
     /// `[steps, batch, hidden]`: the states.
     history: &'a mut [f32],
@@ -46,7 +46,7 @@ pub(super) struct Memory<'a> {
 }
 
 impl RnnKernel {
-    /// The product of the inputs of the first `steps` with the weights of gates of some width.
+    /// The product of the inputs of the first `steps` with the weights of gates of this width.
     fn inputs(&self, sizes: Sizes, steps: usize, width: usize) -> Product {
         let k = self.input;
         let (step, sequence) = match self.is_batch_first {
@@ -67,19 +67,19 @@ impl RnnKernel {
         product
     }
 
-    /// The product of the states with the recurrent weights of gates of some width.
+    /// The product of the states with the recurrent weights of gates of this width.
     fn recurrent(&self, sizes: Sizes, width: usize) -> Product {
         let k = self.hidden;
         let (cpu, m, batch) = (self.cpu, sizes.batch, SmallVec::new());
         Product { cpu, m, n: width, k, a: [k, 1], b: [0, 0], batch, is_exchanged: false }
     }
 
-    /// The elements of each group of gates.
+    /// Elements per group of gates.
     fn widths(&self) -> impl Iterator<Item = usize> {
         Layer::groups(self.cell).iter().map(|count| count * self.hidden)
     }
 
-    /// The elements of the parts of a direction's memory: gates by group, history, then states.
+    /// Elements of each part of a direction's memory: gates by group, history, then states.
     fn part_lens(&self, sizes: Sizes) -> impl Iterator<Item = usize> {
         let Sizes { steps, batch } = sizes;
         let state = batch * self.hidden;
@@ -88,12 +88,12 @@ impl RnnKernel {
         gates.chain(states).map(|len| len.next_multiple_of(LINE))
     }
 
-    /// The elements of memory that a direction needs.
+    /// Elements of memory of a direction.
     pub(super) fn memory_len(&self, sizes: Sizes) -> usize {
         self.part_lens(sizes).sum()
     }
 
-    /// The elements of scratch that a thread needs for products.
+    /// Elements of scratch per thread for products.
     pub(super) fn scratch_len(&self, sizes: Sizes) -> usize {
         let inputs = |width| self.inputs(sizes, sizes.steps, width);
         let products = self.widths().flat_map(|n| [inputs(n), self.recurrent(sizes, n)]);
@@ -136,7 +136,7 @@ impl<'a> Pass<'a> {
         &self.parameters.groups
     }
 
-    /// Whether sequence `b` has no step `t`.
+    /// Whether sequence `b` has ended before step `t`.
     pub(super) fn is_over(&self, b: usize, t: usize) -> bool {
         is_over(self.lens, b, t)
     }
@@ -162,7 +162,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Takes all steps. The memory is loaded with the initial states.
+    /// Takes all steps; the initial states must be loaded.
     pub(super) fn run(
         &self,
         x: &[f32],
@@ -182,7 +182,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What step `i` works on.
+    /// The operands of step `i`.
     fn step<'m>(&'m self, i: usize, memory: &'m mut Memory<'_>) -> Step<'m> {
         let (steps, len) = (self.sizes.steps, self.sizes.batch * self.kernel.hidden);
         let is_reverse = self.direction.is_reverse;

@@ -1,8 +1,8 @@
-//! One step of a direction: the products of the state before, and what the cell makes of them.
+//! One step of a direction: the products of the previous state, and the cell.
 //!
-//! The recurrent weights are read anew by every step. Those of a large layer do not fit a
-//! second-level cache, so a single sequence walks through them there and back, and threads each keep
-//! to their own units, whose weights then stay in their own caches.
+//! The recurrent weights are read again by every step. Those of a large layer do not fit a
+//! second-level cache, so a single sequence alternates the direction of reading, and each thread keeps
+//! the same units, whose weights then stay in its own cache.
 
 use std::sync::Mutex;
 
@@ -17,40 +17,40 @@ use super::parameters::Gates;
 use super::pass::{Pass, operands};
 use super::{RnnKernel, Sizes};
 
-/// What one step reads and writes, all sequences.
+/// The operands of one step, for all sequences.
 pub(super) struct Step<'a> {
     pub(super) pass: &'a Pass<'a>,
-    /// By group of gates `[batch, width]`: what goes into them but the states' part.
+    /// By group of gates `[batch, width]`: the input part.
     pub(super) gates: [&'a mut [f32]; 2],
-    /// `[batch, hidden]`, as all that follow: the states before and after.
+    /// `[batch, hidden]`, like the following fields: the states before and after.
     pub(super) before: &'a [f32],
     pub(super) h: &'a mut [f32],
     pub(super) c: &'a mut [f32],
     pub(super) reset: &'a mut [f32],
-    /// Which step of the sequences it is.
+    /// The index of the step.
     pub(super) t: usize,
-    /// In which order the recurrent weights are read.
+    /// The order in which the recurrent weights are read.
     pub(super) walk: Walk,
 }
 
-/// Some units of one sequence.
+/// A range of units of one sequence.
 #[derive(Default)]
 struct Units<'a> {
-    /// The first of them.
+    /// The first unit.
     first: usize,
-    /// Of the first group of gates; as many as the cell has.
+    /// The first group of gates; as many as the cell has.
     gates: [&'a mut [f32]; 4],
-    /// What goes into the second group, if there is one.
+    /// The input part of the second group, if there is one.
     x: &'a mut [f32],
-    /// The state before, all units.
+    /// The previous state of all units.
     before: &'a [f32],
     h: &'a mut [f32],
     c: &'a mut [f32],
     reset: &'a mut [f32],
 }
 
-/// The least bytes of recurrent weights that threads share: those that are too many for the
-/// second-level cache of one.
+/// The minimum size of recurrent weights that threads share: more than fits the
+/// second-level cache of one core.
 const SHARED_BYTES: usize = 2 << 20;
 
 impl Pass<'_> {
@@ -61,7 +61,7 @@ impl Pass<'_> {
 }
 
 impl RnnKernel {
-    /// How many units each of the threads takes: all of them unless they share the steps.
+    /// The number of units per thread: all of them unless threads share the steps.
     pub(super) fn units_per_part(&self, sizes: Sizes, threads: &dyn Threads) -> usize {
         let (hidden, nr) = (self.hidden, variant(self.cpu.isa).nr);
         let is_reset_first = self.cell == Cell::Gru { linear_before_reset: false };
@@ -128,8 +128,8 @@ impl<'a> Step<'a> {
         while !rest.h.is_empty() {
             parts.push(Mutex::new(Some(rest.split_off(per_part))));
         }
-        // One part a thread: as the caller takes the first and helpers the last, each finds in its
-        // cache what it read in the step before.
+        // One part per thread: as the caller takes the first and the workers the last, each finds in its
+        // cache what it read in the previous step.
         threads.for_each(parts.len(), &|i| {
             let units = parts[i].lock().ok().and_then(|mut part| part.take());
             if let Some(mut units) = units {
@@ -164,7 +164,7 @@ impl<'a> Step<'a> {
 }
 
 impl<'a> Units<'a> {
-    /// Takes the first `len` units away.
+    /// Splits off the first `len` units.
     fn split_off(&mut self, len: usize) -> Self {
         let len = len.min(self.h.len());
         let first = self.first;
@@ -184,7 +184,7 @@ impl<'a> Units<'a> {
         }
     }
 
-    /// Adds the state before times the recurrent weights of these units, which are whole panels.
+    /// Adds the previous state times the recurrent weights of these units, which are whole panels.
     fn multiply(&mut self, pass: &Pass<'_>, walk: Walk) {
         let (isa, hidden) = (pass.kernel.cpu.isa, pass.kernel.hidden);
         let units = self.first..self.first + self.h.len();
@@ -205,12 +205,12 @@ impl<'a> Units<'a> {
         }
     }
 
-    /// Leaves the states as they are: the sequence is over.
+    /// Copies the states unchanged: the sequence has ended.
     fn keep(self) {
         self.h.copy_from_slice(&self.before[self.first..self.first + self.h.len()]);
     }
 
-    /// Makes new states of the sums.
+    /// Computes the new states from the sums.
     fn finish(self, pass: &Pass<'_>) {
         let functions = pass.functions();
         let before = &self.before[self.first..self.first + self.h.len()];

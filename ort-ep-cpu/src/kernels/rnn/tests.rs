@@ -5,9 +5,9 @@ use ort_tensor::Tensor;
 
 use crate::case::{Case, floats, within};
 
-/// Gates and states are at most 1 (the cell state at most the number of steps, 9), and what goes
-/// into a gate is a sum of at most 70 products of numbers up to 1/8 and 4; each step adds its error
-/// to that of the one before, times a factor below 1.
+/// Gates and states are at most 1 (the cell state at most the number of steps, 9), and the input
+/// of a gate is a sum of at most 70 products of numbers up to 1/8 and 4; each step adds its error
+/// to the previous one, times a factor below 1.
 const BOUND: f32 = 9.0 * 9.0 * 70.0 * f32::EPSILON;
 
 struct Sizes {
@@ -39,7 +39,7 @@ fn case(name: &'static str, gates: usize, d: usize, sizes: &Sizes, is_batch_firs
 const CELLS: [(&str, usize); 3] = [("RNN", 1), ("GRU", 3), ("LSTM", 4)];
 
 #[test]
-fn every_cell_takes_every_direction_in_either_layout() {
+fn every_cell_supports_every_direction_and_layout() {
     let all = [
         Sizes { steps: 3, batch: 2, input: 5, hidden: 7 },
         Sizes { steps: 9, batch: 1, input: 33, hidden: 40 },
@@ -60,7 +60,7 @@ fn every_cell_takes_every_direction_in_either_layout() {
 }
 
 #[test]
-fn bias_states_and_lengths_are_read_where_they_are_given() {
+fn optional_bias_states_and_lengths_are_used() {
     let sizes = Sizes { steps: 5, batch: 3, input: 8, hidden: 6 };
     for (name, gates) in CELLS {
         for is_batch_first in [false, true] {
@@ -100,7 +100,7 @@ fn every_function_has_its_parameters() {
     let functions = ["Affine", "Elu", "ScaledTanh", "Softplus", "Softsign", "ThresholdedRelu"];
     for (name, gates) in CELLS {
         for function in functions {
-            // A gate that is no more than a half, so that states stay small.
+            // A gate of at most one half, so that states stay small.
             let names = ["Sigmoid", function, function].map(str::to_owned);
             let names = if name == "RNN" { &names[1..2] } else { &names[..] };
             case(name, gates, 1, &sizes, false)
@@ -130,7 +130,7 @@ fn gates_see_the_state_and_each_other() {
 }
 
 #[test]
-fn a_sequence_of_more_or_less_than_no_steps_is_refused() {
+fn a_sequence_of_too_many_or_negative_steps_is_an_error() {
     for lens in [[1, 4], [-1, 2]] {
         let sizes = Sizes { steps: 3, batch: 2, input: 2, hidden: 2 };
         let case = case("GRU", 3, 1, &sizes, false).absent();
@@ -140,13 +140,13 @@ fn a_sequence_of_more_or_less_than_no_steps_is_refused() {
     }
 }
 
-/// Recurrent weights of more than a second-level cache: threads share each step.
+/// Recurrent weights larger than a second-level cache: threads share each step.
 #[test]
 fn threads_share_the_steps_of_a_large_layer() {
     let after = Attr::Int(1);
     for (name, gates, hidden) in [("RNN", 1, 768), ("GRU", 3, 448), ("LSTM", 4, 384)] {
         let sizes = Sizes { steps: 3, batch: 1, input: 3, hidden };
-        // Eight times as many products as elsewhere, of smaller weights.
+        // Eight times as many products as in the other tests, of smaller weights.
         let small = |shape: &[usize]| {
             let all: Vec<f32> =
                 weights(shape).as_slice::<f32>().unwrap().iter().map(|x| x / 8.0).collect();

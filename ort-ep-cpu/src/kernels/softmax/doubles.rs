@@ -1,4 +1,4 @@
-//! The same of f64, where lanes are contiguous: some at a time, whose exponentials are computed together.
+//! The same in f64, for contiguous lanes: the exponentials of several are computed together.
 
 use std::ops::{Mul, Sub};
 
@@ -12,9 +12,9 @@ use super::super::folds::{Greatest, Sum};
 use super::{COST, Lanes, lanes_of};
 use crate::pieces::{Rows, first_and_output};
 
-/// The elements of several short lanes that are computed together, which stay in the first-level cache.
+/// Elements of several short lanes computed together, which stay in the first-level cache.
 const TILE: usize = 1024;
-/// The most lanes of a tile.
+/// The maximum number of lanes per tile.
 const LANES: usize = 128;
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl DoubleSoftmaxKernel {
                 }
             }
         }
-        // What is infinite has no difference from itself.
+        // Infinity minus itself is NaN.
         for (sum, greatest) in sums.iter_mut().zip(&*greatest) {
             let ending = if self.op.form == Form::Softmax { 1.0 / *sum } else { sum.ln() };
             *sum = if greatest.is_finite() { ending } else { f64::NAN };
@@ -89,7 +89,7 @@ impl DoubleSoftmaxKernel {
     }
 }
 
-/// `y = f(x, of the lane)`, or of `y` if there is no `x`.
+/// `y = f(x, value of the lane)`, or of `y` if there is no `x`.
 struct ByLane<'a, F> {
     x: Option<&'a [f64]>,
     y: &'a mut [f64],
@@ -123,7 +123,7 @@ mod tests {
 
     use crate::case::{Case, bytes, relative};
 
-    /// An exponential is good to 2 units, a sum of up to 5000 terms to 100, and the rest to a few.
+    /// An exponential has an error of 2 units, a sum of up to 5000 terms 100, and the rest a few.
     const ERROR: f32 = 1e-13;
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
             (&[2, 5000], -1),
             (&[3, 0], -1),
             (&[4, 5, 6], 1),
-            // Shared by threads.
+            // Large enough for several threads.
             (&[700, 90], -1),
             (&[40, 30, 50], 2),
         ];
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_is_as_the_operator_has_it() {
+    fn non_finite_values_equal_the_operators() {
         let (inf, nan) = (f64::INFINITY, f64::NAN);
         for lane in [[1.0, nan, 2.0], [1.0, inf, 2.0], [-inf, -inf, -inf], [-inf, 0.0, 1.0]] {
             let x = Tensor::from_slice(&[2, 3], &[lane, [0.0, 1.0, 2.0]].concat()).unwrap();

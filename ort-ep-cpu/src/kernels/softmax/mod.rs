@@ -1,6 +1,6 @@
-//! Softmax and LogSoftmax of f32, and of f64. Contiguous lanes are computed where they are, and a few side by
-//! side are gathered. Many side by side are columns: first the greatest and the total of each, which
-//! threads share column by column, then the result, which they share row by row.
+//! Softmax and LogSoftmax of f32, and of f64. Contiguous lanes are computed in place, and a few adjacent
+//! ones are gathered. Many adjacent ones are columns: first the maximum and the total of each, for which
+//! threads share the columns, then the result, for which they share the rows.
 
 mod doubles;
 
@@ -19,12 +19,12 @@ use crate::pieces::{LONG, PIECE, Rows, first_and_output, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
-/// Fewer lanes than this side by side are gathered: less than a cache line.
+/// Fewer adjacent lanes are gathered: less than a cache line.
 const FEW: usize = 16;
-/// What an element costs, in multiply-adds, and a lane beside its elements: some 50 ns.
+/// The cost of an element, and the overhead per lane, in multiply-adds: about 50 ns.
 const COST: usize = 24;
 const LANE: usize = 4096;
-/// Elements of a long lane whose powers are added up at once.
+/// Elements of a long lane whose exponentials are added up at once.
 const TILE: usize = 1024;
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ fn lanes_of(op: &Softmax, x: &[usize]) -> Result<Lanes, OpError> {
 }
 
 impl SoftmaxKernel {
-    /// Lanes one after the other.
+    /// Contiguous lanes.
     fn lanes(&self, x: Option<&[f32]>, y: &mut [f32], len: usize) {
         if len > LONG {
             for (i, y) in y.chunks_exact_mut(len).enumerate() {
@@ -84,7 +84,7 @@ impl SoftmaxKernel {
     }
 
     /// A long lane.
-    #[expect(clippy::cast_possible_truncation, reason = "rounded to what results are")]
+    #[expect(clippy::cast_possible_truncation, reason = "results are f32")]
     fn long(&self, x: Option<&[f32]>, y: &mut [f32]) {
         let isa = self.cpu.isa;
         if let Some(x) = x {
@@ -131,8 +131,8 @@ impl SoftmaxKernel {
         }
     }
 
-    /// Lanes side by side, where they are. For each set of columns the scratch holds their greatest
-    /// elements, then what finishes them.
+    /// Adjacent lanes, in place. For each set of columns the scratch holds their maxima,
+    /// then the values for [`SoftmaxKernel::row`].
     fn columns(
         &self,
         lanes: Lanes,
@@ -170,7 +170,7 @@ impl SoftmaxKernel {
         });
     }
 
-    /// What a row is multiplied by, or what is taken from it, given the total of its column.
+    /// The factor or the subtrahend of a row, given the total of its column.
     fn finishing(&self, total: f32) -> f32 {
         match self.op.form {
             Form::LogSoftmax => total.ln(),
@@ -192,7 +192,7 @@ impl SoftmaxKernel {
 }
 
 impl Lanes {
-    /// The columns that are looked at together, and how often that is done in a block.
+    /// The number of columns per set, and the number of sets in a block.
     fn sets(self) -> (usize, usize) {
         let set = self.inner.clamp(1, vec::MAX_COLUMNS);
         (set, self.inner.div_ceil(set))
@@ -258,12 +258,12 @@ mod tests {
     use super::{LONG, PIECE};
     use crate::case::{Case, floats, relative, within};
 
-    /// An exponential is good to one unit, and so is the difference it is taken of, which is at
-    /// most 8; a sum of up to 1000 terms to 23 units, and its reciprocal and the product to one.
+    /// An exponential has an error of one unit, and so has its argument, which is at
+    /// most 8; a sum of up to 1000 terms 23 units, and its reciprocal and the product one.
     const ERROR: f32 = 40.0 * f32::EPSILON;
 
     #[test]
-    fn lanes_of_any_distance_sum_to_one() {
+    fn lanes_of_any_stride_sum_to_one() {
         let cases: [(&[usize], i64); 11] = [
             (&[1], 0),
             (&[7, 1], 1),
@@ -281,7 +281,7 @@ mod tests {
             for version in [1, 13] {
                 let case = |name| Case::new(name, version).attr("axis", Attr::Int(axis));
                 case("Softmax").input(floats(shape)).check(relative(ERROR));
-                // Logarithms are at most 8 + ln(181000) in size, and their sums good to ERROR.
+                // Logarithms are at most 8 + ln(181000) in magnitude, and their sums have an error of ERROR.
                 case("LogSoftmax").input(floats(shape)).check(within(ERROR + 24.0 * f32::EPSILON));
             }
         }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn infinities_and_nan_spoil_their_lane_only() {
+    fn infinities_and_nan_affect_only_their_lane() {
         let (inf, nan) = (f32::INFINITY, f32::NAN);
         let x = [1.0, nan, 2.0, -inf, 1.0, 0.5, inf, 1.0, 0.0, -inf, -inf, -inf];
         let rows = Tensor::from_slice(&[4, 3], &x).unwrap();

@@ -24,17 +24,17 @@ struct UnaryKernel {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Function {
     Activation(Activation),
-    /// A [`Activation::Clip`] between inputs 1 and 2.
+    /// [`Activation::Clip`] between inputs 1 and 2.
     ClipByInputs,
     Celu {
         alpha: f32,
     },
-    /// One that computes less than reading and writing takes.
-    Light(fn(Isa, &mut [f32])),
-    /// The same, from a row to another, or in place.
+    /// Cheaper than reading and writing the element.
+    Cheap(fn(Isa, &mut [f32])),
+    /// The same, from one row to another, or in place.
     Direct(fn(Isa, Option<&[f32]>, &mut [f32])),
-    /// One that computes more.
-    Curved(fn(Isa, &mut [f32])),
+    /// More expensive.
+    Expensive(fn(Isa, &mut [f32])),
     Elu {
         alpha: f32,
     },
@@ -47,7 +47,7 @@ pub(super) enum Function {
     Threshold {
         alpha: f32,
     },
-    /// By a constant that is finite.
+    /// By a finite constant.
     Pow(f32),
     Selu {
         alpha: f32,
@@ -68,30 +68,30 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 fn of_unary(op: Unary) -> Option<Function> {
     Some(match op {
         Unary::Abs => Function::Direct(|isa, x, y| direct(isa, x, y, f32::abs)),
-        Unary::Acos => Function::Curved(vec::acos),
-        Unary::Asin => Function::Curved(vec::asin),
-        Unary::Asinh => Function::Curved(vec::asinh),
-        Unary::Atan => Function::Curved(vec::atan),
+        Unary::Acos => Function::Expensive(vec::acos),
+        Unary::Asin => Function::Expensive(vec::asin),
+        Unary::Asinh => Function::Expensive(vec::asinh),
+        Unary::Atan => Function::Expensive(vec::atan),
         Unary::Ceil => Function::Direct(|isa, x, y| direct(isa, x, y, f32::ceil)),
-        Unary::Cos => Function::Curved(vec::cos),
-        Unary::Cosh => Function::Curved(vec::cosh),
-        Unary::Erf => Function::Curved(vec::erf),
-        Unary::Exp => Function::Curved(vec::exp),
+        Unary::Cos => Function::Expensive(vec::cos),
+        Unary::Cosh => Function::Expensive(vec::cosh),
+        Unary::Erf => Function::Expensive(vec::erf),
+        Unary::Exp => Function::Expensive(vec::exp),
         Unary::Floor => Function::Direct(|isa, x, y| direct(isa, x, y, f32::floor)),
         Unary::HardSwish => Function::Activation(Activation::HardSwish),
-        Unary::Log => Function::Curved(vec::ln),
-        Unary::Mish => Function::Curved(vec::mish),
+        Unary::Log => Function::Expensive(vec::ln),
+        Unary::Mish => Function::Expensive(vec::mish),
         Unary::Neg => Function::Direct(|isa, x, y| direct(isa, x, y, |x| -x)),
         Unary::Reciprocal => Function::Direct(|isa, x, y| direct(isa, x, y, |x| 1.0 / x)),
         Unary::Relu => Function::Activation(Activation::Relu),
         Unary::Round => Function::Direct(|isa, x, y| direct(isa, x, y, f32::round_ties_even)),
         Unary::Sigmoid => Function::Activation(Activation::Sigmoid),
-        Unary::Sin => Function::Curved(vec::sin),
-        Unary::Softplus => Function::Curved(vec::softplus),
-        Unary::Sinh => Function::Curved(vec::sinh),
-        Unary::Softsign => Function::Light(vec::softsign),
+        Unary::Sin => Function::Expensive(vec::sin),
+        Unary::Softplus => Function::Expensive(vec::softplus),
+        Unary::Sinh => Function::Expensive(vec::sinh),
+        Unary::Softsign => Function::Cheap(vec::softsign),
         Unary::Sqrt => Function::Direct(|isa, x, y| direct(isa, x, y, f32::sqrt)),
-        Unary::Tan => Function::Curved(vec::tan),
+        Unary::Tan => Function::Expensive(vec::tan),
         Unary::Tanh => Function::Activation(Activation::Tanh),
         _ => return None,
     })
@@ -133,7 +133,7 @@ fn of_clip(op: &Clip) -> Function {
 fn of_pow(graph: &Graph, id: NodeId) -> Option<Function> {
     op::<Pow>(graph, id)?;
     let exponent = graph.constant(graph.get_node(id)?.inputs.get(1).copied().flatten()?)?;
-    // A longer shape would stretch that of the base.
+    // A shape of higher rank would broadcast the base.
     match exponent.as_slice::<f32>() {
         Ok(&[e]) if exponent.shape().is_empty() && e.is_finite() => Some(Function::Pow(e)),
         _ => None,
@@ -141,7 +141,7 @@ fn of_pow(graph: &Graph, id: NodeId) -> Option<Function> {
 }
 
 impl Function {
-    /// What a node computes; its inputs need not be f32.
+    /// The function of a node, whatever its element type.
     pub(super) fn of(graph: &Graph, id: NodeId) -> Option<Self> {
         let unary = || op::<Unary>(graph, id).and_then(|op| of_unary(*op));
         let activation =
@@ -151,7 +151,7 @@ impl Function {
         unary().or_else(activation).or_else(|| of_pow(graph, id)).or_else(gelu).or_else(clip)
     }
 
-    /// The function with the bounds that a run gives.
+    /// The function with the bounds given in this run.
     fn with_bounds(self, inputs: Inputs<'_>) -> Result<Self, KernelError> {
         let bound = |index, absent| match inputs.optional_tensor(index)? {
             None => Ok(absent),
@@ -176,21 +176,21 @@ impl Function {
         Self::Activation(Activation::Clip { min, max })
     }
 
-    /// What it costs to read, compute and write a line, in multiply-adds: see [`Rows::ELEMENTS`].
+    /// The cost of reading, computing and writing a line, in multiply-adds: see [`Rows::ELEMENTS`].
     pub(super) fn cost(self) -> usize {
         /// Gelu takes 12 ns, a logistic function 8.
-        const CURVED: usize = 1024;
+        const EXPENSIVE: usize = 1024;
         match self {
             Self::Activation(function) if function.as_clamp().is_some() => Rows::ELEMENTS.cost,
-            Self::Light(_) | Self::Direct(_) | Self::Shrink { .. } | Self::Threshold { .. } => {
+            Self::Cheap(_) | Self::Direct(_) | Self::Shrink { .. } | Self::Threshold { .. } => {
                 Rows::ELEMENTS.cost
             }
             Self::ClipByInputs | Self::Pow(2.0 | 3.0) => Rows::ELEMENTS.cost,
-            _ => CURVED,
+            _ => EXPENSIVE,
         }
     }
 
-    /// `y[i] = f(x[i])`, or `f(y[i])` without an `x`, given its bounds.
+    /// `y[i] = f(x[i])`, or `f(y[i])` without an `x`; bounds must be resolved.
     fn write(self, isa: Isa, x: Option<&[f32]>, y: &mut [f32]) {
         let clamp = match self {
             Self::Activation(function) => function.as_clamp(),
@@ -217,15 +217,15 @@ impl Function {
         }
     }
 
-    /// `y[i] = f(y[i])`, given its bounds.
+    /// `y[i] = f(y[i])`; bounds must be resolved.
     pub(super) fn apply(self, isa: Isa, y: &mut [f32]) {
         match self {
-            // Nothing lies between bounds that are no numbers.
+            // Clamping with a NaN bound gives NaN.
             Self::Activation(Activation::Clip { min, max }) if min.is_nan() || max.is_nan() => {
                 y.fill(f32::NAN);
             }
             Self::Activation(function) => function.apply(isa, y),
-            Self::Light(function) | Self::Curved(function) => function(isa, y),
+            Self::Cheap(function) | Self::Expensive(function) => function(isa, y),
             Self::Direct(function) => function(isa, None, y),
             Self::Shrink { .. } | Self::Threshold { .. } | Self::Pow(2.0 | 3.0) => {
                 self.write(isa, None, y);
@@ -234,7 +234,7 @@ impl Function {
             Self::Elu { alpha } => vec::elu(isa, y, alpha),
             Self::Pow(e) => vec::pow(isa, y, e),
             Self::Selu { alpha, gamma } => vec::selu(isa, y, alpha, gamma),
-            Self::ClipByInputs => unreachable!("invariant: a run gives the bounds"),
+            Self::ClipByInputs => unreachable!("invariant: bounds are resolved"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Every function against the operator.
+//! Compares every function with the operator.
 
 use ort_graph::Attr;
 use ort_tensor::Tensor;
@@ -46,7 +46,7 @@ fn a_square_is_exact() {
 
 #[test]
 fn approximate_functions_keep_their_bounds() {
-    // A bound of the kernel, and half a unit for the rounding of what is expected.
+    // The bound of the kernel, and half a unit for the rounding of the expected value.
     for (name, version, n) in [
         ("Acos", 22, 3),
         ("Asin", 22, 3),
@@ -64,7 +64,7 @@ fn approximate_functions_keep_their_bounds() {
 }
 
 #[test]
-fn functions_in_f64_are_off_by_a_rounding() {
+fn errors_of_functions_in_f64_are_one_rounding() {
     for (name, version) in [
         ("Asinh", 22),
         ("Atan", 22),
@@ -109,7 +109,7 @@ fn gated_functions_keep_their_bounds() {
         for shape in SHAPES {
             case().input(floats(shape)).check(within(UNITS_OF_X));
         }
-        // Differences of the operand, too, are at most a few units of it.
+        // Differences of the operand, too, have an error of a few of its units.
         case().input(edges()).check(within(100.0 * UNITS_OF_X));
     }
     let tanh = Case::new("Gelu", 20).attr("approximate", Attr::String("tanh".into()));
@@ -129,7 +129,7 @@ fn a_bias_comes_first() {
 }
 
 #[test]
-fn clip_takes_bounds_from_wherever_they_are() {
+fn clip_takes_bounds_from_attributes_and_inputs() {
     let scalar = |x: f32| Tensor::scalar(x);
     let x = || floats(&[3, 50]);
     Case::new("Clip", 6).attr("max", Attr::Float(1.5)).input(x()).check(exact);

@@ -1,4 +1,4 @@
-//! Rows of an image in which what consecutive outputs read with one tap is consecutive.
+//! Rows of an image, arranged so that consecutive outputs read consecutive elements with each tap.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use super::{MAX_TAPS, Taps};
 use crate::Isa;
 use crate::conv_f32::Axis;
 
-/// Elements of a band, if one row of outputs does not need more: half of the smallest second-level
-/// cache there is.
+/// Elements per band, unless one row of outputs needs more: half of the smallest second-level
+/// cache.
 const BAND: usize = 64 * 1024;
 
-/// How a band lies in memory: `[channels][rows][stride][columns]`, where column `q` of remainder
-/// `r` is element `q·stride + r − pad` of a row of the image. Without padding and strides along a
-/// row that is the image itself.
+/// The layout of a band: `[channels][rows][stride][columns]`, where column `q` of remainder
+/// `r` is element `q·stride + r − pad` of an image row. Without padding and strides along a
+/// row, the band is the image itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     channels: usize,
@@ -25,18 +25,18 @@ pub(super) struct Layout {
     columns: [usize; MAX_TAPS],
 }
 
-/// Some rows.
+/// A band of rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Band<'a> {
     elements: &'a [f32],
-    /// The output row that the elements begin with.
+    /// The output row at which the elements start.
     first: usize,
-    /// Elements from one row of outputs to the next.
+    /// The distance between rows of outputs, in elements.
     step: usize,
     channel_len: usize,
 }
 
-/// One long row, where every output is the input at the same place.
+/// Merges pointwise axes to one long row.
 pub(super) fn flattened(axes: [Axis; 2]) -> [Axis; 2] {
     let [height, width] = &axes;
     if !axes.iter().all(Axis::is_pointwise) {
@@ -46,7 +46,7 @@ pub(super) fn flattened(axes: [Axis; 2]) -> [Axis; 2] {
     [Axis::UNIT, Axis { input: plane, output: plane, ..Axis::UNIT }]
 }
 
-/// Whether no tap of any output lies beside the input.
+/// Whether no output reads padding.
 fn is_inside(axis: &Axis) -> bool {
     axis.pad[0] == 0 && axis.reach(axis.output) <= axis.input
 }
@@ -71,22 +71,22 @@ impl Layout {
         Self { channels, axes, is_image, row_len, rows: rows.min(height.output.max(1)), columns }
     }
 
-    /// Outputs of a row.
+    /// Outputs per row.
     pub(super) fn width(&self) -> usize {
         self.axes[1].output
     }
 
-    /// The most rows of outputs of a band.
+    /// The maximum number of rows of outputs per band.
     pub(super) fn rows_of_band(&self) -> usize {
         self.rows
     }
 
-    /// The elements of scratch that a band needs.
+    /// Elements of scratch for a band.
     pub(super) fn scratch_len(&self) -> usize {
         if self.is_image { 0 } else { self.channels * self.axes[0].reach(self.rows) * self.row_len }
     }
 
-    /// What a tile reads whose outputs begin with these elements.
+    /// The inputs of a tile whose outputs start at these elements.
     pub(super) fn taps<'a>(&'a self, (elements, channel_len): (&'a [f32], usize)) -> Taps<'a> {
         let [height, width] = &self.axes;
         Taps {
@@ -99,7 +99,7 @@ impl Layout {
         }
     }
 
-    /// The band of some rows of outputs.
+    /// The band of these rows of outputs.
     pub(super) fn band<'a>(
         &self,
         isa: Isa,
@@ -122,7 +122,7 @@ impl Layout {
 }
 
 impl<'a> Band<'a> {
-    /// The elements from what the first output of a row reads on, and those of a channel.
+    /// The elements starting with the first input of output row `row`, and the elements per channel.
     pub(super) fn from(&self, row: usize) -> (&'a [f32], usize) {
         // An image without channels has no elements.
         let from = self.elements.get((row - self.first) * self.step..);
@@ -131,7 +131,7 @@ impl<'a> Band<'a> {
 }
 
 per_isa! {
-    /// Fills a band of `n` rows for the outputs from row `first` on.
+    /// Fills a band of `n` rows for the outputs starting at row `first`.
     fn fill<FMA>(layout: &Layout, x: &[f32], place: (usize, usize), band: &mut [f32]) {
         let [height, width] = &layout.axes;
         let (first, n_rows) = place;
@@ -154,13 +154,13 @@ per_isa! {
     }
 }
 
-/// One row of the band. `S` is the stride, if it is not 0.
+/// Fills one row of the band. `S` is the stride, if it is not 0.
 #[inline(always)]
 fn fill_row<const S: usize>(width: &Axis, from: &[f32], to: &mut [f32]) {
     let stride = if S > 0 { S } else { width.stride };
     let (pad, n_columns) = (width.pad[0], to.len() / stride);
     for (remainder, to) in to.chunks_exact_mut(n_columns).enumerate() {
-        // Columns of elements that there are.
+        // The columns inside the image.
         let start = pad.saturating_sub(remainder).div_ceil(stride).min(n_columns);
         let end = (pad + from.len()).saturating_sub(remainder).div_ceil(stride);
         let end = end.clamp(start, n_columns);

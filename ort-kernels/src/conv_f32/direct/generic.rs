@@ -1,4 +1,4 @@
-//! 4 rows by 8 columns, left to the vectoriser.
+//! 4 rows by 8 columns, autovectorised.
 
 use super::{Merge, Taps, Variant};
 use crate::isa::{GENERIC_FMA, mul_add};

@@ -1,15 +1,15 @@
-//! Convolution of an image with few filters, read where it stands.
+//! Convolution of an image with few filters, reading the image directly.
 //!
-//! As a product of weights and columns, `y[o,p] = act(start[o,p] + Σ_{c,t} w[o,c,t]·x[c, s·p + d·t − pad])`,
-//! but without the columns: what consecutive outputs read with one tap is consecutive in the image,
-//! or in a *band* of its rows with zeros around them, where strides have been sorted out. Columns
-//! hold each element once a tap, which only many filters make up for.
+//! Computes the product of weights and columns, `y[o,p] = act(start[o,p] + Σ_{c,t} w[o,c,t]·x[c, s·p + d·t − pad])`,
+//! without writing the columns: consecutive outputs read consecutive elements with each tap, in the image,
+//! or in a zero-padded *band* of its rows with strides separated. Columns
+//! store each element once per tap, which only pays off with many filters.
 //!
 //! **Operands** and **order** are those of [`Gemm`](crate::gemm::Gemm) with
-//! [`Columns`](super::Columns), and so are the bits: weights packed by
+//! [`Columns`](super::Columns), so the bits are the same: weights packed by
 //! [`pack_a`](crate::gemm::pack_a), one chain of multiply-adds in the order of `(c, t)`.
 //!
-//! **Edges.** As there: NaN and infinities follow IEEE 754, a tap beside the image counts as zero.
+//! **Edges.** As in Gemm: NaN and infinities follow IEEE 754; padding counts as zero.
 //!
 //! **Loops.** Bands of rows ▸ rows ▸ tiles of adjacent outputs ▸ panels of filters ▸ the register
 //! tile.
@@ -26,49 +26,49 @@ use crate::gemm::{self, Region, Rows, row_panels};
 use crate::{Activation, Isa};
 use band::Layout;
 
-/// The most filters, and panels of them, for which columns are not worth while: so often the image is
-/// read again.
-const MOST: [usize; 2] = [42, 4];
-/// Channels of an image that is so small that any number of panels may read it again.
+/// The maximum number of filters, and of panels of them, for which this is faster than columns: each panel reads
+/// the image again.
+const MAX_FILTERS: [usize; 2] = [42, 4];
+/// Images with so few channels are small enough for any number of panels to read them again.
 const FEW_CHANNELS: usize = 4;
-/// Bytes of the filters and of what a tile reads: a quarter of the smallest second-level cache, which is
+/// Bytes of the filters and of the inputs of a tile: a quarter of the smallest second-level cache; they are
 /// read in order.
 const RESIDENT: usize = 256 * 1024;
-/// Bytes of an image that may still lie in the second-level cache: from beyond, columns are read in
-/// longer runs, if more than one panel of filters reads them.
-const MOST_BYTES: usize = 512 * 1024;
-/// The fewest outputs of a row: half a tile of the widest registers.
-const LEAST_ROW: usize = 16;
-/// The most taps of a row of a filter.
+/// Bytes of an image that may be in the second-level cache: a larger one is better read in the longer runs of
+/// columns, if it is read by more than one panel of filters.
+const MAX_BYTES: usize = 512 * 1024;
+/// The minimum outputs per row: half a tile of the widest registers.
+const MIN_ROW: usize = 16;
+/// The maximum number of taps per row of a filter.
 const MAX_TAPS: usize = 64;
-/// The most rows of any tile.
+/// The maximum number of rows of any tile.
 const MAX_ROWS: usize = 14;
 
 /// The convolution of one group of one image.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct<'a> {
-    /// Which tile to use.
+    /// The instruction set of the tile.
     pub isa: Isa,
     /// Filters: rows of the weights and of y.
     pub filters: usize,
     /// Channels of the image.
     pub channels: usize,
-    /// Height and width.
+    /// Height and width of the image.
     pub axes: [Axis; 2],
     /// `[channels, H, W]`.
     pub x: &'a [f32],
     /// `[filters, channels·taps]`, packed.
     pub w: &'a [f32],
-    /// One element a filter that sums start from; absent: zero.
+    /// One element per filter, the initial value of sums; absent: zero.
     pub bias: Option<&'a [f32]>,
-    /// Whether sums start from what y holds instead.
+    /// Whether products are added to the contents of y.
     pub is_sum: bool,
-    /// What is applied to the sums.
+    /// Applied to the sums.
     pub activation: Activation,
 }
 
-/// What the filters of a tile read: the element of channel, row and column of a filter is at
-/// `channel·channel_len + row·row_len + columns[column]`, those of the next outputs behind it.
+/// The inputs of the filters of a tile: the element of channel, row and column of a filter is at
+/// `channel·channel_len + row·row_len + columns[column]`, followed by those of the next outputs.
 struct Taps<'a> {
     band: &'a [f32],
     channels: usize,
@@ -78,7 +78,7 @@ struct Taps<'a> {
     columns: &'a [usize],
 }
 
-/// How a tile meets y.
+/// How a tile is combined with y.
 struct Merge<'a> {
     bias: Option<&'a [f32]>,
     is_sum: bool,
@@ -86,14 +86,14 @@ struct Merge<'a> {
     max: f32,
 }
 
-/// A register tile: its name, its rows and its columns.
+/// A register tile: its name, rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// `<isa>_<rows>x<columns>`, the name of its file.
     pub name: &'static str,
-    /// The most rows a tile has.
+    /// The maximum number of rows per tile.
     pub mr: usize,
-    /// The most columns.
+    /// The maximum number of columns.
     pub nr: usize,
 }
 
@@ -105,7 +105,7 @@ ladder! {
 }
 
 impl Direct<'_> {
-    /// Whether this is the faster way to convolve so many channels with so many filters.
+    /// Whether this is the faster algorithm for these numbers of filters and channels.
     #[must_use]
     pub fn is_suited(isa: Isa, [filters, channels]: [usize; 2], axes: &[Axis; 2]) -> bool {
         let variant = best(isa);
@@ -113,29 +113,29 @@ impl Direct<'_> {
         let per_row = filters * width.kernel + width.reach(variant.nr);
         let bytes = channels * height.kernel * per_row * size_of::<f32>();
         let image = channels * height.input * width.input * size_of::<f32>();
-        // Weights are packed for the tile of products.
-        let is_packed_so = gemm::variant(isa).mr == variant.mr;
-        is_packed_so
+        // Weights are packed for the tile of the product.
+        let has_tile_of_product = gemm::variant(isa).mr == variant.mr;
+        has_tile_of_product
             && isa != Isa::Generic
-            && (filters <= MOST[0] && filters.div_ceil(variant.mr) <= MOST[1]
+            && (filters <= MAX_FILTERS[0] && filters.div_ceil(variant.mr) <= MAX_FILTERS[1]
                 || channels <= FEW_CHANNELS)
             && bytes <= RESIDENT
-            && (image <= MOST_BYTES || filters <= variant.mr)
-            && width.output >= LEAST_ROW
+            && (image <= MAX_BYTES || filters <= variant.mr)
+            && width.output >= MIN_ROW
             && width.kernel <= MAX_TAPS
     }
 
-    /// The elements of scratch [`Direct::run`] needs.
+    /// Elements of scratch for [`Direct::run`].
     #[must_use]
     pub fn scratch_len(channels: usize, axes: &[Axis; 2]) -> usize {
         Layout::new(channels, band::flattened(*axes)).scratch_len()
     }
 
     /// Computes `region`, filters by positions, row-major over the output. Row `i` of `c` is filter
-    /// `region.rows.start + i`, and begins with position `region.columns.start`.
+    /// `region.rows.start + i`, and starts with position `region.columns.start`.
     ///
     /// # Panics
-    /// If an operand, `c` or the scratch is too short, or the filters are cut inside a panel.
+    /// If an operand, `c` or the scratch is too short, or the rows do not start and end at panels.
     pub fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]) {
         let layout = Layout::new(self.channels, band::flattened(self.axes));
         let width = layout.width();
@@ -156,7 +156,7 @@ impl Direct<'_> {
         }
     }
 
-    /// Some columns of one row; in `c` they begin at `place`.
+    /// Computes some columns of one row, at `place` in `c`.
     fn row(
         &self,
         region: &Region,

@@ -1,4 +1,4 @@
-//! Against the product with columns, whose bits these are.
+//! Comparison with the product with columns, bit by bit.
 
 use super::{Direct, best};
 use crate::conv_f32::{Axis, Columns};
@@ -60,7 +60,7 @@ fn check(isa: Isa, channels: usize, filters: usize, axes: [Axis; 2]) {
         let (x, w) = (x.as_slice(), packed.as_slice());
         let direct = Direct { isa, filters, channels, axes, x, w, bias, is_sum, activation };
         let mut scratch = vec![f32::NAN; Direct::scratch_len(channels, &axes)];
-        // In pieces: panels of filters, and some positions.
+        // In pieces: panels of filters, and ranges of positions.
         for rows in row_panels(isa, filters) {
             for columns in [0..n / 3, n / 3..n] {
                 let data = &mut found[rows.start * n + columns.start..];
@@ -73,6 +73,6 @@ fn check(isa: Isa, channels: usize, filters: usize, axes: [Axis; 2]) {
 }
 
 #[test]
-fn generic_gives_the_bits_of_products() {
+fn generic_has_the_bits_of_products() {
     agrees_with_generic(Isa::Generic);
 }

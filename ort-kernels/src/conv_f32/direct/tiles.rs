@@ -1,9 +1,9 @@
-//! The register tile, written once for every width of registers.
+//! The register tile, written once for every register width.
 
 /// The tile of a variant for as many rows as `$rows` lists, and one or two registers a row.
 ///
-/// Where it stands, `load` and `store` take a register of `LANES` floats, or fewer, from and to a
-/// slice, and `zero`, `splat`, `fmadd`, `min` and `max` are its instructions, of which the last two
+/// The invocation must provide `load` and `store`, which transfer a register of `LANES` floats, or fewer, from and to a
+/// slice, and the instructions `zero`, `splat`, `fmadd`, `min` and `max`, of which the last two
 /// return their second operand when either is NaN.
 macro_rules! tiles {
     ($isa:ident, [$($r:literal)+]) => {
@@ -23,7 +23,7 @@ macro_rules! tiles {
                 c: &mut [&mut [f32]],
                 merge: &Merge<'_>,
             ) {
-                // What sums start from and what becomes of them lies apart from them, so that they
+                // Initial values and the epilogue are separate from the sums, so that the sums
                 // stay in registers however loops over rows are compiled.
                 let mut sums = [[zero(); W]; R];
                 if merge.is_sum {

@@ -1,6 +1,6 @@
 //! Two panels of 6 filters, 4 positions each: 8 accumulators.
 
-use super::{MOST, Panel, Sums, Variant};
+use super::{MAX_POSITIONS, Panel, Sums, Variant};
 use crate::Avx2;
 use crate::isa::x86::{load8 as load, store8 as store};
 use std::arch::x86_64::{

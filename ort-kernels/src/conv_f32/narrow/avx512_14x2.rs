@@ -1,6 +1,6 @@
 //! Two panels of 14 filters, 8 positions each: 16 accumulators.
 
-use super::{MOST, Panel, Sums, Variant};
+use super::{MAX_POSITIONS, Panel, Sums, Variant};
 use crate::Avx512;
 use crate::isa::x86::{load16 as load, store16 as store};
 use std::arch::x86_64::{

@@ -1,11 +1,11 @@
-//! Convolution to few positions: lanes are filters.
+//! Convolution to few positions: one lane per filter.
 //!
-//! A product of weights and columns whose right operand is narrower than registers would leave most
-//! lanes idle. Here a register holds the weights that the filters of a panel have for one term, and
-//! each position has sums of its own.
+//! If the right operand of the product of weights and columns is narrower than a register, most
+//! lanes are idle. Here a register holds the weights of a panel's filters for one term, and
+//! each position has separate sums.
 //!
-//! **Operands** and **order** are those of [`Gemm`](crate::gemm::Gemm) with [`Columns`], and so
-//! are the bits: weights packed by [`pack_a`](crate::gemm::pack_a), one chain of multiply-adds
+//! **Operands** and **order** are those of [`Gemm`](crate::gemm::Gemm) with [`Columns`], so
+//! the bits are the same: weights packed by [`pack_a`](crate::gemm::pack_a), one chain of multiply-adds
 //! in the order of `(c, t)`.
 
 #[cfg(test)]
@@ -20,20 +20,20 @@ use super::Columns;
 use crate::gemm::{self, Panels, Region, Rows, Slice, row_panels};
 use crate::{Activation, Isa};
 
-/// The most positions.
-const MOST: usize = 8;
-/// The most panels that are computed at once: sums enough to hide the latency of a multiply-add.
+/// The maximum number of positions.
+const MAX_POSITIONS: usize = 8;
+/// The maximum number of panels computed at once: enough sums to hide the latency of a multiply-add.
 const PANELS: usize = 2;
-/// The most lanes of any register.
+/// The maximum number of lanes of a register.
 const LANES: usize = 16;
 
-/// Sums of each position of each panel, a lane a filter.
-type Sums = [[f32; LANES]; MOST * PANELS];
+/// The sums of each position of each panel, one lane per filter.
+type Sums = [[f32; LANES]; MAX_POSITIONS * PANELS];
 
 /// The convolution of one group of one image.
 #[derive(Clone, Copy, Debug)]
 pub struct Narrow<'a> {
-    /// Which tile to use.
+    /// The instruction set of the tile.
     pub isa: Isa,
     /// Filters: rows of the weights and of y.
     pub filters: usize,
@@ -41,11 +41,11 @@ pub struct Narrow<'a> {
     pub w: &'a [f32],
     /// The image.
     pub columns: Columns<'a>,
-    /// One element a filter that sums start from; absent: zero.
+    /// One element per filter, the initial value of sums; absent: zero.
     pub bias: Option<&'a [f32]>,
-    /// Whether sums start from what y holds instead.
+    /// Whether products are added to the contents of y.
     pub is_sum: bool,
-    /// What is applied to the sums.
+    /// Applied to the sums.
     pub activation: Activation,
 }
 
@@ -56,50 +56,50 @@ struct Panel<'a> {
     filters: usize,
 }
 
-/// A register tile: its name and the filters of a panel.
+/// A register tile: its name and the filters per panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// `<isa>_<filters>x<panels>`, the name of its file.
     pub name: &'static str,
-    /// The most filters of a panel.
+    /// The maximum number of filters per panel.
     pub mr: usize,
 }
 
 ladder! {
     // `sums[p·n + j][r] += Σ_t panels[p].w[t][r]·x[t][j]` for one or two panels and the first `n`
     // columns of `x: [terms][8]`.
-    fn tile(panels: &[Panel<'_>], x: &[[f32; MOST]], n: usize, sums: &mut Sums);
+    fn tile(panels: &[Panel<'_>], x: &[[f32; MAX_POSITIONS]], n: usize, sums: &mut Sums);
     Avx512 => avx512_14x2, Avx2 => avx2_6x2; generic
 }
 
 impl Narrow<'_> {
-    /// Whether this is the faster way to convolve to so many positions.
+    /// Whether this is the faster algorithm for this number of positions.
     #[must_use]
     pub fn is_suited(isa: Isa, filters: usize, positions: usize) -> bool {
         let mr = best(isa).mr;
-        // Weights are packed for the tile of products, of which a row costs what a position does.
-        mr == gemm::variant(isa).mr && filters >= mr && positions <= MOST.min(2 * mr / 3)
+        // Weights are packed for the tile of the product, where a row costs as much as a position here.
+        mr == gemm::variant(isa).mr && filters >= mr && positions <= MAX_POSITIONS.min(2 * mr / 3)
     }
 
-    /// The elements of scratch [`Narrow::run`] needs for sums of so many terms.
+    /// Elements of scratch for [`Narrow::run`], for sums of this many terms.
     #[must_use]
     pub fn scratch_len(terms: usize) -> usize {
-        terms * MOST
+        terms * MAX_POSITIONS
     }
 
-    /// Computes `region`, filters by positions, of which there are at most 8. Row `i` of `c` is
-    /// filter `region.rows.start + i`, and begins with position `region.columns.start`.
+    /// Computes `region`, filters by at most 8 positions. Row `i` of `c` is
+    /// filter `region.rows.start + i`, and starts with position `region.columns.start`.
     ///
     /// # Panics
-    /// If an operand, `c` or the scratch is too short, there are more positions, or the filters are
-    /// cut inside a panel.
+    /// If an operand, `c` or the scratch is too short, there are more positions, or the rows do not
+    /// start and end at panels.
     pub fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]) {
         let (n, terms) = (region.columns.len(), self.columns.k());
-        assert!(n <= MOST, "{n} positions");
-        let x = &mut scratch[..terms * MOST];
+        assert!(n <= MAX_POSITIONS, "{n} positions");
+        let x = &mut scratch[..terms * MAX_POSITIONS];
         let (isa, column) = (self.isa, region.columns.start);
-        self.columns.write(&Slice { isa, k: 0..terms, column, nr: MOST }, x);
-        let x = x.as_chunks::<MOST>().0;
+        self.columns.write(&Slice { isa, k: 0..terms, column, nr: MAX_POSITIONS }, x);
+        let x = x.as_chunks::<MAX_POSITIONS>().0;
         let within =
             |rows: &Range<usize>| region.rows.start <= rows.start && rows.end <= region.rows.end;
         let mut panels = row_panels(isa, self.filters).filter(within);
@@ -119,12 +119,12 @@ impl Narrow<'_> {
     fn panels(
         &self,
         panels: &[Panel<'_>],
-        x: &[[f32; MOST]],
+        x: &[[f32; MAX_POSITIONS]],
         (region, rows, n): (&Region, Range<usize>, usize),
         c: &mut (impl Rows + ?Sized),
     ) {
-        let mut sums: Sums = [[0.0; LANES]; MOST * PANELS];
-        // Where the sums of each row begin, and its lane.
+        let mut sums: Sums = [[0.0; LANES]; MAX_POSITIONS * PANELS];
+        // The offset of the sums of each row, and its lane.
         let places = panels.iter().enumerate();
         let places = places.flat_map(|(p, panel)| (0..panel.filters).map(move |r| (p * n, r)));
         let at = rows.start - region.rows.start;

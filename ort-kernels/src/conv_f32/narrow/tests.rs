@@ -1,4 +1,4 @@
-//! Against the product with columns, whose bits these are.
+//! Comparison with the product with columns, bit by bit.
 
 use super::{Narrow, best};
 use crate::conv_f32::{Axis, Columns};
@@ -43,7 +43,7 @@ fn check(isa: Isa, channels: usize, filters: usize, n: usize) {
         let (w, is_sum) = (packed.as_slice(), matches!(start, Start::C));
         let narrow = Narrow { isa, filters, w, columns, bias, is_sum, activation };
         let mut scratch = vec![f32::NAN; Narrow::scratch_len(k)];
-        // In pieces: some of the panels, and the others.
+        // In pieces: some panels, then the rest.
         let all: Vec<_> = row_panels(isa, filters).collect();
         for panels in [&all[..1], &all[1..]] {
             let (Some(first), Some(last)) = (panels.first(), panels.last()) else { continue };
@@ -56,6 +56,6 @@ fn check(isa: Isa, channels: usize, filters: usize, n: usize) {
 }
 
 #[test]
-fn generic_gives_the_bits_of_products() {
+fn generic_has_the_bits_of_products() {
     agrees_with_generic(Isa::Generic);
 }

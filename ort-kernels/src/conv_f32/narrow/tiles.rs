@@ -1,15 +1,15 @@
-//! The register tile, written once for every width of registers.
+//! The register tile, written once for every register width.
 
 /// The tile of a variant, for up to 8 positions and two panels.
 ///
-/// Where it stands, `load` and `store` take a register of `WIDTH` floats, or fewer, from and to a
-/// slice, and `zero`, `splat` and `fmadd` are its instructions.
+/// The invocation must provide `load` and `store`, which transfer a register of `WIDTH` floats, or fewer, from and to a
+/// slice, and the instructions `zero`, `splat` and `fmadd`.
 macro_rules! narrow_tiles {
     ($isa:ident, [$($n:literal)+]) => {
         pub(super) fn tile(
             token: $isa,
             panels: &[Panel<'_>],
-            x: &[[f32; MOST]],
+            x: &[[f32; MAX_POSITIONS]],
             n: usize,
             sums: &mut Sums,
         ) {
@@ -24,7 +24,7 @@ macro_rules! narrow_tiles {
             /// `N` positions by `P` panels.
             $isa => fn positions<const N: usize, const P: usize>(
                 panels: [Panel<'_>; P],
-                x: &[[f32; MOST]],
+                x: &[[f32; MAX_POSITIONS]],
                 sums: &mut Sums,
             ) {
                 let mut all = [[zero(); N]; P];
@@ -35,7 +35,7 @@ macro_rules! narrow_tiles {
                 }
                 for (term, x) in x.iter().enumerate() {
                     for p in 0..P {
-                        // Lanes behind the last filter are of the next term, and of no interest.
+                        // Lanes after the last filter belong to the next term, and are ignored.
                         let w = load(&panels[p].w[term * panels[p].filters..]);
                         for j in 0..N {
                             all[p][j] = fmadd(splat(x[j]), w, all[p][j]);

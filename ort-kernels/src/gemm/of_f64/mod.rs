@@ -1,4 +1,4 @@
-//! Products in f64: the tile of f32, of half as many columns.
+//! Products in f64: like the f32 tile, with half as many columns.
 
 use super::element::plain_element;
 use super::rows::Target;
@@ -6,7 +6,7 @@ use super::{Element, Matrix, Tile, Variant, vector};
 use crate::Isa;
 
 ladder! {
-    // As that of f32.
+    // Same contract as in f32.
     fn tile(tile: &Tile<'_, f64>, c: &mut Target<'_, f64>);
     Avx512 => avx512_8x16, Avx2 => avx2_6x8; generic
 }

@@ -1,3 +1,3 @@
-//! That of f32, left to the vectoriser for another type.
+//! The generic tile in i32.
 
 pub(super) use crate::gemm::generic::{VARIANT, tile};

@@ -1,4 +1,4 @@
-//! Products in i32: the tile of f32, of fewer rows: multiplication takes longer, and hides more.
+//! Products in i32: like the f32 tile, with fewer rows, because multiplication has a longer latency.
 
 use super::element::plain_element;
 use super::rows::Target;
@@ -6,7 +6,7 @@ use super::{Element, Matrix, Tile, Variant, vector};
 use crate::Isa;
 
 ladder! {
-    // As that of f32.
+    // Same contract as in f32.
     fn tile(tile: &Tile<'_, i32>, c: &mut Target<'_, i32>);
     Avx512 => avx512_8x32, Avx2 => avx2_4x16; generic
 }
@@ -17,7 +17,7 @@ plain_element! {
     mul_add::<_FMA>: |a, b, c| a.wrapping_mul(b).wrapping_add(c),
     rows: add_products_i32, columns: add_dots_i32,
     fn transpose(isa: Isa, size: [usize; 2], x: (&[i32], usize), y: (&mut [i32], usize)) {
-        // Bits that are moved are not looked at.
+        // Copies bits, whatever the type.
         let (from, to) = (bytemuck::cast_slice(x.0), bytemuck::cast_slice_mut(y.0));
         crate::transpose::transpose(isa, size, (from, x.1), (to, y.1));
     }

@@ -1,4 +1,4 @@
-//! Products in i64: the tile of f64, of fewer rows: multiplication takes longer, and hides more.
+//! Products in i64: like the f64 tile, with fewer rows, because multiplication has a longer latency.
 
 use super::element::plain_element;
 use super::rows::Target;
@@ -6,7 +6,7 @@ use super::{Element, Matrix, Tile, Variant, vector};
 use crate::Isa;
 
 ladder! {
-    // As that of f32.
+    // Same contract as in f32.
     fn tile(tile: &Tile<'_, i64>, c: &mut Target<'_, i64>);
     Avx512 => avx512_8x16, Avx2 => avx2_4x8; generic
 }

@@ -1,5 +1,5 @@
-//! 2 rows by 16 columns. Pairs of products of quantized values of up to four bits fit 16 bits; quantized values of eight
-//! are widened first, the even ones of each four and the odd ones, so that none saturates.
+//! 2 rows by 16 columns. Pairs of products of values of up to four bits fit in 16 bits; values of eight bits
+//! are widened first, the even and the odd ones of each four, so that none saturates.
 
 use super::{Bytes, MAX_NR, Panel, Variant};
 use crate::Avx2;
@@ -23,15 +23,15 @@ pub(super) fn tile_of(token: Avx2, panel: &Panel<'_>, a: &Bytes<'_>, c: &mut [[f
 }
 
 features! { Avx2 enabled
-    /// `sum + Σ code·a` of each four bytes.
+    /// `sum + Σ q·a` of each four bytes.
     #[inline]
-    fn add<const BITS: usize>(sum: __m256i, codes: __m256i, a: __m256i) -> __m256i {
+    fn add<const BITS: usize>(sum: __m256i, quantized: __m256i, a: __m256i) -> __m256i {
         if BITS < 8 {
-            let pairs = _mm256_maddubs_epi16(codes, a);
+            let pairs = _mm256_maddubs_epi16(quantized, a);
             return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
         }
-        let even = _mm256_and_si256(codes, _mm256_set1_epi16(0xff));
-        let odd = _mm256_srli_epi16::<8>(codes);
+        let even = _mm256_and_si256(quantized, _mm256_set1_epi16(0xff));
+        let odd = _mm256_srli_epi16::<8>(quantized);
         let even_a = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(a));
         let even = _mm256_madd_epi16(even, even_a);
         let odd = _mm256_madd_epi16(odd, _mm256_srai_epi16::<8>(a));
@@ -48,7 +48,7 @@ kernel! {
     ) {
         let (format, n_blocks) = (panel.format, panel.format.n_blocks());
         let (k, per_block) = (format.padded_k(), format.block / STEP);
-        let words = panel.codes.as_chunks::<BYTES>().0.as_chunks::<2>().0;
+        let words = panel.quantized.as_chunks::<BYTES>().0.as_chunks::<2>().0;
         let (scales, zeros) = (panel.scales.as_chunks::<NR>().0, panel.zeros.as_chunks::<NR>().0);
         let mask = _mm256_set1_epi8((u8::MAX >> (8 - BITS)).cast_signed());
         let middle = _mm256_set1_ps(format.middle() as f32);
@@ -64,18 +64,18 @@ kernel! {
                 let word = [load_bytes32(&word[0]), load_bytes32(&word[1])];
                 for s in 0..STEP / WORD {
                     let shift = _mm256_set1_epi32(small(BITS * s));
-                    let codes = [
+                    let quantized = [
                         _mm256_and_si256(_mm256_srlv_epi32(word[0], shift), mask),
                         _mm256_and_si256(_mm256_srlv_epi32(word[1], shift), mask),
                     ];
                     for r in 0..R {
-                        // An index that may be wrong is a way out of the loop, for which sums are
-                        // kept in memory.
+                        // A bounds check that may fail is an exit from the loop, which would keep sums in
+                        // memory.
                         let a = rows[r].get(b * per_block + w).unwrap_or(&[0; STEP]);
                         let quad = a.as_chunks::<WORD>().0[s];
                         let a = _mm256_set1_epi32(i32::from_le_bytes(quad));
-                        dots[r][0] = add::<BITS>(dots[r][0], codes[0], a);
-                        dots[r][1] = add::<BITS>(dots[r][1], codes[1], a);
+                        dots[r][0] = add::<BITS>(dots[r][0], quantized[0], a);
+                        dots[r][1] = add::<BITS>(dots[r][1], quantized[1], a);
                     }
                 }
             }

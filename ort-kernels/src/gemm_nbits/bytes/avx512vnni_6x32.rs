@@ -34,7 +34,7 @@ kernel! {
     ) {
         let (format, n_blocks) = (panel.format, panel.format.n_blocks());
         let (k, per_block) = (format.padded_k(), format.block / STEP);
-        let words = panel.codes.as_chunks::<BYTES>().0.as_chunks::<2>().0;
+        let words = panel.quantized.as_chunks::<BYTES>().0.as_chunks::<2>().0;
         let (scales, zeros) = (panel.scales.as_chunks::<NR>().0, panel.zeros.as_chunks::<NR>().0);
         let mask = _mm512_set1_epi8((u8::MAX >> (8 - BITS)).cast_signed());
         let middle = _mm512_set1_ps(format.middle() as f32);
@@ -53,18 +53,18 @@ kernel! {
                 let word = [load_bytes64(&word[0]), load_bytes64(&word[1])];
                 for s in 0..STEP / WORD {
                     let shift = _mm512_set1_epi32(small(BITS * s));
-                    let codes = [
+                    let quantized = [
                         _mm512_and_si512(_mm512_srlv_epi32(word[0], shift), mask),
                         _mm512_and_si512(_mm512_srlv_epi32(word[1], shift), mask),
                     ];
                     for r in 0..R {
-                        // An index that may be wrong is a way out of the loop, for which sums are
-                        // kept in memory.
+                        // A bounds check that may fail is an exit from the loop, which would keep sums in
+                        // memory.
                         let a = rows[r].get(b * per_block + w).unwrap_or(&[0; STEP]);
                         let quad = a.as_chunks::<WORD>().0[s];
                         let a = _mm512_set1_epi32(i32::from_le_bytes(quad));
-                        dots[r][0] = _mm512_dpbusd_epi32(dots[r][0], codes[0], a);
-                        dots[r][1] = _mm512_dpbusd_epi32(dots[r][1], codes[1], a);
+                        dots[r][0] = _mm512_dpbusd_epi32(dots[r][0], quantized[0], a);
+                        dots[r][1] = _mm512_dpbusd_epi32(dots[r][1], quantized[1], a);
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! 2 rows by 8 columns, left to the vectoriser.
+//! 2 rows by 8 columns, autovectorised.
 
 use super::{Bytes, MAX_NR, Panel, Variant};
 use crate::gemm_nbits::{WORD, by_rows};
@@ -18,7 +18,7 @@ fn sums<const R: usize, const BITS: usize, const STEP: usize>(
 ) {
     let (format, n_blocks) = (panel.format, panel.format.n_blocks());
     let per_block = format.block / STEP;
-    let words = panel.codes.as_chunks::<WORD>().0.as_chunks::<NR>().0;
+    let words = panel.quantized.as_chunks::<WORD>().0.as_chunks::<NR>().0;
     let (scales, zeros) = (panel.scales.as_chunks::<NR>().0, panel.zeros.as_chunks::<NR>().0);
     let (mask, middle) = ((1_u32 << BITS) - 1, format.middle() as f32);
     let k = format.padded_k();
@@ -32,8 +32,8 @@ fn sums<const R: usize, const BITS: usize, const STEP: usize>(
                     let shift = 8 * (i % WORD) + BITS * (i / WORD);
                     let a = i32::from(a);
                     for j in 0..NR {
-                        let code = (u32::from_le_bytes(words[w][j]) >> shift) & mask;
-                        dots[j] += code.cast_signed() * a;
+                        let value = (u32::from_le_bytes(words[w][j]) >> shift) & mask;
+                        dots[j] += value.cast_signed() * a;
                     }
                 }
             }

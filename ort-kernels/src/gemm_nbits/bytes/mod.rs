@@ -1,16 +1,16 @@
-//! Rows of bytes, each block with a scale of its own, times weights of a few bits.
+//! Rows of bytes, with a scale per block, times weights of a few bits.
 
 use super::{Bytes, MAX_NR, Panel, Variant};
 use crate::quantize::low_byte;
 
 ladder! {
-    // `c[r][j] = Σ_b scale[r][b]·scale[b][j]·Σ_k a[r][k]·(code[k][j] − zero[b][j])` for the rows of
+    // `c[r][j] = Σ_b scale[r][b]·scale[b][j]·Σ_k a[r][k]·(q[k][j] − zero[b][j])` for the rows of
     // `c`, 1 to `mr` of them.
     fn tile_of(panel: &Panel<'_>, a: &Bytes<'_>, c: &mut [[f32; MAX_NR]]);
     Avx512Vnni => avx512vnni_6x32, Avx2 => avx2_2x16; generic
 }
 
-/// The best tile.
+/// Computes the best tile.
 pub(super) fn tile(isa: crate::Isa, panel: &Panel<'_>, a: &Bytes<'_>, c: &mut [[f32; MAX_NR]]) {
     tile_of(isa, panel, a, c);
 }
@@ -21,12 +21,12 @@ pub fn variant(isa: crate::Isa) -> Variant {
     best(isa)
 }
 
-/// The least magnitude whose inverse is a number, a hundred times over.
-const LEAST: f32 = 1e-36;
+/// The minimum magnitude whose reciprocal is finite, with a margin of a factor of 100.
+const MIN_MAGNITUDE: f32 = 1e-36;
 /// Elements whose magnitudes are compared together.
 const LANES: usize = 16;
 
-/// The largest magnitude, NaN if an element is no number or infinite.
+/// The maximum magnitude, NaN if an element is NaN or infinite.
 #[inline(always)]
 fn magnitude(a: &[f32]) -> f32 {
     let (mut most, mut poison) = ([0.0_f32; LANES], [0.0_f32; LANES]);
@@ -42,33 +42,33 @@ fn magnitude(a: &[f32]) -> f32 {
         + poison.into_iter().sum::<f32>()
 }
 
-/// Where a row in bytes goes.
+/// The destination of a quantized row.
 #[derive(Debug)]
 pub struct Quantized<'a> {
-    /// As long as the row, or longer: what is behind it becomes zero.
+    /// At least as long as the row; the rest becomes zero.
     pub q: &'a mut [i8],
-    /// One a block.
+    /// One per block.
     pub scales: &'a mut [f32],
-    /// The same: the sums of the bytes.
+    /// One per block: the sums of the bytes.
     pub sums: &'a mut [f32],
 }
 
 per_isa! {
-    /// A row in bytes, block by block: `scale = max|a| / 127`, `q = round(a / scale)`, half to even;
-    /// and the sums of the bytes.
+    /// Quantizes a row block by block: `scale = max|a| / 127`, `q = round(a / scale)`, half to even;
+    /// and sums the bytes.
     ///
-    /// A block in which something is not finite has the scale NaN; one in which all is below 1e−36
-    /// in magnitude counts as zeros.
+    /// A block with a non-finite element has the scale NaN; one with all magnitudes below 1e−36
+    /// counts as zeros.
     ///
     /// # Panics
-    /// If there are fewer places than elements or blocks.
+    /// If a destination is too short.
     pub fn quantize_blocks<FMA>(a: &[f32], block: usize, to: Quantized<'_>) {
         let Quantized { q, scales, sums } = to;
         q[a.len()..].fill(0);
         let blocks = a.chunks(block).zip(q.chunks_mut(block));
         for (b, (a, q)) in blocks.enumerate() {
             let most = magnitude(a);
-            let factor = if most > LEAST { 127.0 / most } else { 0.0 };
+            let factor = if most > MIN_MAGNITUDE { 127.0 / most } else { 0.0 };
             let mut sum = 0_i32;
             for (q, a) in q.iter_mut().zip(a) {
                 let whole = low_byte(a * factor).cast_signed();

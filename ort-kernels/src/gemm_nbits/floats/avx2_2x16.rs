@@ -1,4 +1,4 @@
-//! 2 rows by 16 columns: the generic body, vectorised for registers of eight lanes.
+//! 2 rows by 16 columns: the generic body, autovectorised for registers of eight lanes.
 
 use super::{Floats, MAX_NR, Panel, Variant, generic};
 use crate::Avx2;

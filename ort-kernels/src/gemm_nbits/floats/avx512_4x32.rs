@@ -1,5 +1,5 @@
-//! 4 rows by 32 columns: 16 accumulators of a block and eight of all blocks. Quantized values of up to four bits
-//! are looked up in a register, of which the bits above them are no concern.
+//! 4 rows by 32 columns: 16 accumulators of a block and eight of all blocks. Values of up to four bits
+//! are looked up in a register, which ignores higher bits.
 
 use super::{Floats, MAX_NR, Panel, Variant};
 use crate::Avx512;
@@ -20,14 +20,14 @@ pub(super) fn tile_of(token: Avx512, panel: &Panel<'_>, a: &Floats<'_>, c: &mut 
     by_rows!(panel, c, [1 2 3 4] => sums(token, panel, a, c));
 }
 
-/// What quantized values of 4 bits are above the middle, and quantized values of 2 bits whatever is above them.
+/// 4-bit values minus the middle, and 2-bit values minus the middle whatever the higher bits.
 static FOUR: [f32; LANES] =
     [-8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0];
 static TWO: [f32; LANES] =
     [-2.0, -1.0, 0.0, 1.0, -2.0, -1.0, 0.0, 1.0, -2.0, -1.0, 0.0, 1.0, -2.0, -1.0, 0.0, 1.0];
 
 features! { Avx512 enabled
-    /// What code `i` of each word is above the middle.
+    /// Value `i` of each word minus the middle.
     #[inline]
     fn centered<const BITS: usize>(words: __m512i, i: usize, table: __m512) -> __m512 {
         let bit = 8 * (i % WORD) + BITS * (i / WORD);
@@ -52,7 +52,7 @@ kernel! {
         let (format, n_blocks) = (panel.format, panel.format.n_blocks());
         let per_block = format.block / STEP;
         let table = load16(if BITS == 4 { &FOUR } else { &TWO });
-        let words = panel.codes.as_chunks::<BYTES>().0.as_chunks::<2>().0;
+        let words = panel.quantized.as_chunks::<BYTES>().0.as_chunks::<2>().0;
         let scales = panel.scales.as_chunks::<NR>().0;
         let zeros = panel.zeros.as_chunks::<NR>().0;
         let mut rows: [&[[f32; STEP]]; R] = [&[]; R];
@@ -66,19 +66,19 @@ kernel! {
                 let word = [load_bytes64(&word[0]), load_bytes64(&word[1])];
                 let mut a = [&[0.0; STEP]; R];
                 for r in 0..R {
-                    // An index that may be wrong is a way out of the loop, for which sums are kept in
+                    // A bounds check that may fail is an exit from the loop, which would keep sums in
                     // memory.
                     a[r] = rows[r].get(b * per_block + w).unwrap_or(&[0.0; STEP]);
                 }
                 for i in 0..STEP {
-                    let code = [
+                    let value = [
                         centered::<BITS>(word[0], i, table),
                         centered::<BITS>(word[1], i, table),
                     ];
                     for r in 0..R {
                         let a = _mm512_set1_ps(a[r][i]);
                         for v in 0..2 {
-                            dots[r][i % 2][v] = _mm512_fmadd_ps(a, code[v], dots[r][i % 2][v]);
+                            dots[r][i % 2][v] = _mm512_fmadd_ps(a, value[v], dots[r][i % 2][v]);
                         }
                     }
                 }

@@ -1,4 +1,4 @@
-//! 2 rows by 8 columns, left to the vectoriser.
+//! 2 rows by 8 columns, autovectorised.
 
 use super::{Floats, MAX_NR, Panel, Variant};
 use crate::gemm_nbits::{WORD, by_rows};
@@ -34,7 +34,7 @@ pub(super) fn body<
 ) {
     let (format, n_blocks) = (panel.format, panel.format.n_blocks());
     let per_block = format.block / STEP;
-    let words = panel.codes.as_chunks::<WORD>().0.as_chunks::<NR>().0;
+    let words = panel.quantized.as_chunks::<WORD>().0.as_chunks::<NR>().0;
     let (scales, zeros) = (panel.scales.as_chunks::<NR>().0, panel.zeros.as_chunks::<NR>().0);
     let (mask, middle) = ((1_u32 << BITS) - 1, format.middle() as f32);
     let rows: [_; R] =
@@ -46,10 +46,10 @@ pub(super) fn body<
             let word = words[w].map(u32::from_le_bytes);
             for i in 0..STEP {
                 let shift = 8 * (i % WORD) + BITS * (i / WORD);
-                let code = word.map(|word| ((word >> shift) & mask).cast_signed() as f32 - middle);
+                let value = word.map(|word| ((word >> shift) & mask).cast_signed() as f32 - middle);
                 for r in 0..R {
                     let (a, dots) = (rows[r][w][i], &mut dots[r][i % 2]);
-                    (0..NR).for_each(|j| dots[j] = mul_add::<FMA>(a, code[j], dots[j]));
+                    (0..NR).for_each(|j| dots[j] = mul_add::<FMA>(a, value[j], dots[j]));
                 }
             }
         }

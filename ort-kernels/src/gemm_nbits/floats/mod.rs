@@ -8,7 +8,7 @@ ladder! {
     Avx512 => avx512_4x32, Avx2 => avx2_2x16; generic
 }
 
-/// The best tile.
+/// Computes the best tile.
 pub(super) fn tile(isa: crate::Isa, panel: &Panel<'_>, a: &Floats<'_>, c: &mut [[f32; MAX_NR]]) {
     tile_of(isa, panel, a, c);
 }
@@ -20,7 +20,7 @@ pub fn variant(isa: crate::Isa) -> Variant {
 }
 
 per_isa! {
-    /// The sum of each block of a row, in 16 chains that are joined; the last block may be shorter.
+    /// The sum of each block of a row, in 16 chains that are then joined; the last block may be shorter.
     pub fn block_sums<FMA>(a: &[f32], block: usize, sums: &mut [f32]) {
         for (a, sum) in a.chunks(block).zip(sums) {
             let mut lanes = [0.0_f32; 16];

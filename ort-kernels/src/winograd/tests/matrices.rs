@@ -1,4 +1,4 @@
-//! The matrices of the filterings, worked out from their definition.
+//! The matrices of the transforms, computed from their definition.
 
 use super::super::TILE;
 use super::super::points::{eight, six};
@@ -16,8 +16,8 @@ pub(super) fn along_both(l: &Rows, m: &Rows, r: &Rows) -> Rows {
     l.iter().map(|row| r.iter().map(|other| sum(row, other)).collect()).collect()
 }
 
-/// |Aᵀ|, |G| and |Bᵀ| for an axis of so many taps: those of Toom and Cook for the points of the
-/// contract. A row of them belongs to an output, a point and a point.
+/// |Aᵀ|, |G| and |Bᵀ| for an axis with this many taps: those of Toom and Cook for the points of the
+/// contract. Their rows correspond to outputs, points and points.
 pub(super) fn matrices(taps: usize) -> (Rows, Rows, Rows) {
     let positive: &[f32] = match taps {
         1 => return (vec![vec![1.0]], vec![vec![1.0]], vec![vec![1.0]]),
@@ -40,7 +40,7 @@ pub(super) fn matrices(taps: usize) -> (Rows, Rows, Rows) {
     (at, g.collect(), bt.collect())
 }
 
-/// The absolute values of so many powers of a point, from 1 on; of infinity, the last is 1.
+/// The absolute values of the first `n` powers of a point, starting at 1; for infinity, only the last is 1.
 fn powers(point: Option<f64>, n: usize) -> Vec<f64> {
     match point {
         Some(p) => {
@@ -50,7 +50,7 @@ fn powers(point: Option<f64>, n: usize) -> Vec<f64> {
     }
 }
 
-/// The absolute values of the first coefficients of the product of all `x − q`, from that of 1 on.
+/// The absolute values of the first coefficients of the product of all `x − q`, starting with the constant.
 fn polynomial(zeros: impl Iterator<Item = f64>, n: usize) -> Vec<f64> {
     let mut coefficients = vec![0.0; n];
     coefficients[0] = 1.0;
