@@ -117,7 +117,7 @@ fn what_cannot_be_saved_is_told_and_nothing_is_lost() {
     for (output, expected) in [
         (&copy, format!("{copy}: this is the model itself: give --output another name")),
         (&same, format!("{same}: this is the model itself: give --output another name")),
-        (&here, format!("{here}: this is not a file")),
+        (&here, format!("{here}: not a file")),
         (&none, format!("{none}: cannot be written: ")),
     ] {
         let called = ort_cli(["optimize", &copy, "-o", output]);
