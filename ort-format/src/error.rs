@@ -146,7 +146,7 @@ pub enum Fault {
     #[error("data type {0:?} is not allowed for a constant")]
     DataType(DataType),
     /// The size of `raw_data` is not that of the shape.
-    #[error("raw_data has {found} bytes, the shape asks for {expected}")]
+    #[error("raw_data has {found} bytes, the shape requires {expected}")]
     DataLength {
         /// By shape and data type.
         expected: u64,
@@ -154,7 +154,7 @@ pub enum Fault {
         found: u64,
     },
     /// The number of `string_data` is not that of the shape.
-    #[error("string_data has {found} strings, the shape asks for {expected}")]
+    #[error("string_data has {found} strings, the shape requires {expected}")]
     StringCount {
         /// By shape.
         expected: u64,

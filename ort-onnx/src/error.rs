@@ -112,7 +112,7 @@ pub enum ElementsError {
         index: usize,
     },
     /// A number does not fit the element type.
-    #[error("element {index} is {value}, which is no {dtype}")]
+    #[error("element {index} is {value}, which is not a valid {dtype}")]
     OutOfRange {
         /// The element type.
         dtype: DType,

@@ -98,7 +98,7 @@ fn the_data_of_constants_has_the_size_of_their_shape() {
         (
             conv_relu,
             |g| g.initializers[0].dims[0] = 2,
-            r#"graph.initializers[0] "w": raw_data has 36 bytes, the shape asks for 72"#,
+            r#"graph.initializers[0] "w": raw_data has 36 bytes, the shape requires 72"#,
         ),
         (
             conv_relu,
@@ -128,22 +128,22 @@ fn the_data_of_constants_has_the_size_of_their_shape() {
         (
             conv_relu,
             |g| g.initializers[0] = bytes("w", &[5], DataType::Int4, vec![0; 2]),
-            r#"graph.initializers[0] "w": raw_data has 2 bytes, the shape asks for 3"#,
+            r#"graph.initializers[0] "w": raw_data has 2 bytes, the shape requires 3"#,
         ),
         (
             conv_relu,
             |g| g.initializers[0] = bytes("w", &[5], DataType::Uint2, vec![0; 3]),
-            r#"graph.initializers[0] "w": raw_data has 3 bytes, the shape asks for 2"#,
+            r#"graph.initializers[0] "w": raw_data has 3 bytes, the shape requires 2"#,
         ),
         (
             constants,
             |g| g.initializers.last_mut().unwrap().dims = vec![3],
-            r#"graph.initializers[27] "texts": string_data has 2 strings, the shape asks for 3"#,
+            r#"graph.initializers[27] "texts": string_data has 2 strings, the shape requires 3"#,
         ),
         (
             attributes,
             |g| g.nodes[0].attributes[8].tensors.as_mut().unwrap()[1].dims = vec![],
-            r#"graph.nodes[0] "everything".attributes[8] "a8".tensors[1]: raw_data has 0 bytes, the shape asks for 4"#,
+            r#"graph.nodes[0] "everything".attributes[8] "a8".tensors[1]: raw_data has 0 bytes, the shape requires 4"#,
         ),
     ]);
 }

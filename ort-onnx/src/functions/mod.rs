@@ -167,7 +167,7 @@ impl<'f> Inliner<'f> {
             return Err(wrong("it calls itself"));
         }
         if node.input.len() > function.input.len() || node.output.len() > function.output.len() {
-            return Err(wrong("a node has more inputs or outputs than it"));
+            return Err(wrong("a call has more inputs or outputs than the function"));
         }
         let left = self.left.checked_sub(cost::of_call(node, function));
         self.left = left.ok_or_else(|| wrong("its calls take too much memory"))?;

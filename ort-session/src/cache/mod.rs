@@ -206,7 +206,7 @@ impl Search<'_> {
         remove_leftovers(self.folder);
         write_with_mode(path, &bytes, mode).map_err(said)?;
         drop(bytes);
-        let found = self.found(path, of)?.ok_or_else(|| "it was removed at once".to_owned())?;
+        let found = self.found(path, of)?.ok_or_else(|| "it was removed immediately".to_owned())?;
         let (session, read) = found;
         // So that the next start does not read it either.
         if let Some(state) = read {

@@ -163,7 +163,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ),
     acts(
         "session.nchwc_block_size",
-        "found out, or assumed",
+        "inferred, or assumed",
         Choices(&[
             ("8", |b| b.options.nchwc_block_size = Some(8)),
             ("16", |b| b.options.nchwc_block_size = Some(16)),

@@ -19,7 +19,7 @@ const SEVERITIES: &[Choice] = &[
 pub(super) const KEYS: &[ConfigKey] = &[
     acts(
         "session.enable_cpu_mem_arena",
-        "as it pays",
+        "while needed",
         Flag(|b, is_on| keep(b, 0, is_on)),
         "0 releases the memory of every run at its end (`Arena::Off`), 1 retains it until the \
          session is dropped (`Arena::Keep`). By default it is retained while runs need it \

@@ -161,7 +161,7 @@ fn every_default_is_a_valid_value() {
     for key in config_keys() {
         let value = if key.default == "nothing" { "" } else { key.default };
         // No value requests these.
-        if !["found out, or assumed", "as it pays", "as within steps"].contains(&key.default) {
+        if !["inferred, or assumed", "while needed", "that of steps"].contains(&key.default) {
             Session::builder().config(key.name, value).unwrap();
         }
         assert!(!key.doc.is_empty() && key.effect != Effect::Refused || key.refused().is_some());

@@ -104,14 +104,14 @@ pub(super) const KEYS: &[ConfigKey] = &[
     .flag("--inter-op-threads"),
     acts(
         "session.inter_op.allow_spinning",
-        "as within steps",
+        "that of steps",
         Flag(|b, is_on| b.branches.spinning.is_off = !is_on),
         "0 disables spinning of workers that run branches. ONNX Runtime's default is 1.",
     )
     .method("inter_op_spinning"),
     acts(
         "session.inter_op.spin_duration_us",
-        "as within steps",
+        "that of steps",
         Number(0, MAX_MICROSECONDS, |b, n| {
             b.branches.spinning.limit = Some(Duration::from_micros(n));
         }),

@@ -41,7 +41,7 @@ pub enum RunError {
         value: String,
     },
     /// A copy of an output that is an input or capture cannot be allocated.
-    #[error("there is no memory for output `{value}`")]
+    #[error("cannot allocate output `{value}`")]
     NoMemory {
         /// The output.
         value: String,
@@ -53,7 +53,7 @@ pub enum RunError {
         tag: String,
     },
     /// The run exceeded its deadline.
-    #[error("the run{} was not done by its deadline", named(tag))]
+    #[error("the run{} exceeded its deadline", named(tag))]
     DeadlineExceeded {
         /// The [`RunOptions::tag`](crate::RunOptions::tag) of the run.
         tag: String,

@@ -107,7 +107,7 @@ fn a_run_stops_at_its_deadline() {
     let late = RunOptions::new().tag("late").deadline(Instant::now());
     let error = session.run_with([("x", &x)], &late).unwrap_err();
     assert_eq!(error, RunError::DeadlineExceeded { tag: "late".to_owned() });
-    assert_eq!(error.to_string(), "the run `late` was not done by its deadline");
+    assert_eq!(error.to_string(), "the run `late` exceeded its deadline");
     let early = RunOptions::new().deadline(Instant::now() + Duration::from_secs(3600));
     assert!(session.run_with([("x", &x)], &early).is_ok());
     let endless = Session::builder().commit(ModelBytes::from_vec(endless())).unwrap();

@@ -22,7 +22,7 @@ pub enum PbError {
     #[error("external data is not supported")]
     External,
     /// A number does not fit the element type.
-    #[error("element {index} is {value}, which is no {dtype}")]
+    #[error("element {index} is {value}, which is not a valid {dtype}")]
     OutOfRange {
         /// The element type.
         dtype: DType,
