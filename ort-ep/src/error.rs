@@ -1,4 +1,4 @@
-//! What can go wrong in a provider. The node's name is added by the session.
+//! The errors of a provider. The session adds the node's name.
 
 use ort_graph::OpError;
 use ort_tensor::TensorError;
@@ -7,7 +7,7 @@ use ort_tensor::TensorError;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// The claim names nodes that the provider does not run.
+    /// The claim contains nodes that the provider does not run.
     #[error("{provider} does not run {op_type}")]
     NotClaimed {
         /// The provider.
@@ -15,22 +15,22 @@ pub enum CompileError {
         /// The operator of the claim's root.
         op_type: String,
     },
-    /// Types, shapes or constants are not what the kernel needs.
+    /// Types, shapes or constants do not meet the kernel's requirements.
     #[error(transparent)]
     Op(#[from] OpError),
 }
 
-/// A kernel that cannot compute what it was given.
+/// A kernel that cannot compute its inputs.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelError {
-    /// Types, shapes or values are not what the operator allows.
+    /// Types, shapes or values do not meet the operator's requirements.
     #[error(transparent)]
     Op(#[from] OpError),
-    /// `run` was given what another kernel prepared: a bug of the session or the kernel.
+    /// `run` got the prepared state of another kernel: a bug of the session or the kernel.
     #[error("prepared state of another kernel")]
     ForeignState,
-    /// A fault of a provider of its own.
+    /// An error specific to a provider.
     #[error("{0}")]
     Provider(Box<str>),
 }

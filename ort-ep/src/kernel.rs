@@ -11,9 +11,9 @@ use crate::threads::Threads;
 
 /// One compiled claim. It never changes, so that any number of runs may share it.
 pub trait Kernel: Debug + Send + Sync {
-    /// What depends on the input shapes alone, worked out once for each signature of shapes: tile
-    /// choices, offsets, how much scratch a run needs. `shapes` has one entry for each input of
-    /// the claim, empty for absent ones and for what is no tensor.
+    /// Computes what depends on the input shapes alone, once for each signature of shapes: tile
+    /// sizes, offsets, how much scratch memory a run needs. `shapes` has one entry for each input of
+    /// the claim, empty for absent inputs and those that are no tensor.
     ///
     /// # Errors
     /// If the shapes do not fit.
@@ -33,34 +33,34 @@ pub trait Kernel: Debug + Send + Sync {
         "eval"
     }
 
-    /// Pairs (input, output) of which the kernel can make the output of the input's value itself, where
-    /// the shape is not known before: see [`Output::take`].
+    /// Pairs (input, output) where the kernel can turn the input's value into the output, if the shape is not
+    /// known before the run: see [`Output::take`].
     fn takes(&self) -> &'static [(usize, usize)] {
         &[]
     }
 
-    /// Outputs that are an input with more behind it along an axis. Such an output may be
-    /// [growing](Output::growing): it holds the input already, of which only type and shape are given.
+    /// Outputs that extend an input along an axis. Such an output may be [growing](Output::growing): it
+    /// already holds the input, of which only type and shape are passed.
     fn extensions(&self) -> SmallVec<[Extension; 2]> {
         SmallVec::new()
     }
 
-    /// Whether runs can read this input where it has room along `axis`: there it is longer than
-    /// [`prepare`](Kernel::prepare) was told, and what is behind that length is to be ignored.
+    /// Whether runs can read this input with room along `axis`: it is then longer than
+    /// [`prepare`](Kernel::prepare) was called for, and the elements beyond that length must be ignored.
     fn reads_room(&self, input: usize, axis: usize) -> bool {
         let _ = (input, axis);
         false
     }
 
     /// Whether runs read the elements of this input. They do not if it is a constant that the kernel
-    /// holds packed, whatever the shapes of the others: such a constant may come without elements.
+    /// has packed, whatever the shapes of the others: such a constant may come without elements.
     fn reads(&self, input: usize) -> bool {
         let _ = input;
         true
     }
 }
 
-/// An output that is an input with more behind it along an axis.
+/// An output that extends an input along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension {
     /// The position of the input.
@@ -71,10 +71,10 @@ pub struct Extension {
     pub axis: usize,
 }
 
-/// What a kernel worked out for one signature of input shapes.
+/// What a kernel computed for one signature of input shapes.
 #[derive(Default)]
 pub struct Prepared {
-    /// How many bytes of scratch a run needs, aligned to 64.
+    /// Scratch memory that a run needs in bytes, aligned to 64.
     pub scratch_bytes: usize,
     /// The kernel's own state.
     pub state: Option<Box<dyn Any + Send + Sync>>,
@@ -115,8 +115,8 @@ pub struct Io<'a, 'out> {
     pub inputs: Inputs<'a>,
     /// The outputs of the claim, by position.
     pub outputs: &'a mut [Output<'out>],
-    /// As many bytes as `prepare` asked for, with any content, aligned to 64.
+    /// The scratch memory that `prepare` requested, with any content, aligned to 64.
     pub scratch: &'a mut [u8],
-    /// Who computes.
+    /// The threads of the run.
     pub threads: &'a dyn Threads,
 }

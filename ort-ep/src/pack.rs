@@ -1,20 +1,20 @@
-//! Packed constants: what a kernel wants its weights to look like.
+//! Packed constants: weights in the layout that a kernel reads.
 //!
-//! Packing is a pure function of the constant and the recipe, and what comes out is just bytes; so
+//! Packing is a pure function of the constant and the recipe, and its result is plain bytes, so
 //! the store may keep them in memory, share them between nodes, or find them in a file.
 
 use bytes::Bytes;
 use ort_graph::ValueInfo;
 use ort_tensor::Tensor;
 
-/// Which packing, with everything that its bytes depend on apart from the constant.
+/// A packing, with everything that its bytes depend on apart from the constant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Recipe {
     /// The packing and its parameters, unique among all kernels: `gemm_f32/b/avx512_14x32`.
     pub name: &'static str,
-    /// Numbers that the packing depends on (transposition, groups, …).
+    /// Parameters of the packing (transposition, groups, …).
     pub parameters: Vec<u64>,
-    /// How many bytes come out.
+    /// The size of the packed bytes.
     pub n_bytes: usize,
 }
 
@@ -40,19 +40,19 @@ impl Packed {
 }
 
 impl Recipe {
-    /// The recipe as text: what a packed form is called in a file.
+    /// The recipe as text: the name of a packed constant in a file.
     pub fn label(&self) -> String {
         let parameters: Vec<String> = self.parameters.iter().map(u64::to_string).collect();
         format!("{}:{}", self.name, parameters.join(","))
     }
 }
 
-/// Where packed constants come from and stay.
+/// Provides packed constants, and keeps them.
 pub trait PackStore: Sync {
-    /// The bytes of a constant packed by `recipe`: those that the file has, those that were packed
-    /// before, or those that `pack` makes of it now, in a zeroed buffer of `recipe.n_bytes`. `None`
-    /// if the value is no constant, the file has neither them nor the constant's elements, or nothing
-    /// is to be packed: then the kernel reads the constant as it stands, or leaves it to others.
+    /// The bytes of a constant packed by `recipe`: from the file, from an earlier call, or made now by
+    /// `pack` in a zeroed buffer of `recipe.n_bytes`. `None` if the value is no constant, the file has
+    /// neither them nor the constant's elements, or packing is disabled: then the kernel reads the
+    /// constant unpacked, or another kernel is selected.
     fn pack(
         &self,
         constant: &ValueInfo,

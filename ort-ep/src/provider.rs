@@ -1,4 +1,4 @@
-//! A place where nodes run.
+//! The interface of an execution provider.
 
 use std::fmt::{self, Debug};
 
@@ -9,24 +9,24 @@ use crate::error::CompileError;
 use crate::kernel::Kernel;
 use crate::pack::PackStore;
 
-/// A place where nodes run: it says what it can take and compiles it once.
+/// An execution provider: it claims nodes and compiles each claim once.
 pub trait ExecutionProvider: Debug + Send + Sync {
-    /// Its name, as profiles and reports show it: `CPUExecutionProvider`.
+    /// Its name in profiles and reports: `CPUExecutionProvider`.
     fn name(&self) -> &'static str;
 
-    /// The layout in which its convolutions run best.
+    /// The layout in which its convolutions are fastest.
     fn preferred_layout(&self) -> Layout {
         Layout::Nchw
     }
 
-    /// The nodes it takes together with `root`; `None` if it does not take `root`. Pure and cheap.
-    /// What it takes with others it can also compile alone: others may have been taken.
+    /// The nodes it claims together with `root`; `None` if it does not run `root`. Pure and cheap.
+    /// It must be able to compile each node of a claim alone, too: other claims may have taken the rest.
     fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim>;
 
-    /// Compiles a claim: chooses the variant, packs the constants.
+    /// Compiles a claim: selects the variant and packs the constants.
     ///
     /// # Errors
-    /// If the nodes are not what they seemed.
+    /// If types, shapes or constants are not what the kernel needs.
     fn compile(
         &self,
         graph: &Graph,
@@ -35,21 +35,21 @@ pub trait ExecutionProvider: Debug + Send + Sync {
     ) -> Result<Box<dyn Kernel>, CompileError>;
 
     /// What the bytes of packed constants and the choice of recipes depend on besides constants and
-    /// shapes, as one line: the instruction set, options, the version of the recipes. Files keep
-    /// packed constants for it. `None` if they cannot: what this provider packs is for one process.
+    /// shapes, as one line: the instruction set, options, the version of the recipes. Packed files state
+    /// it. `None` if its packed constants cannot be stored in a file.
     fn packing(&self) -> Option<String> {
         None
     }
 
     /// Calls `body` with the thread set up as the provider's kernels need it (rounding, denormals),
-    /// and sets it back, also on a panic. Every thread that computes passes through here.
+    /// and restores it, also on a panic. Every thread that computes goes through here.
     fn scope(&self, body: &mut dyn FnMut()) {
         body();
     }
 
-    /// Calls `body` and tells what denormals arithmetic of this thread met in it; `None` where the
-    /// processor does not tell. A run that is profiled passes through here within [`scope`], with each
-    /// step and each part that another thread does; others never do.
+    /// Calls `body` and reports which denormals this thread's arithmetic met in it; `None` where the
+    /// processor does not report them. Profiled runs call it within [`scope`], for each step and for each
+    /// part that another thread runs; other runs never do.
     ///
     /// [`scope`]: ExecutionProvider::scope
     fn watch(&self, body: &mut dyn FnMut()) -> Option<DenormalsMet> {
@@ -58,10 +58,10 @@ pub trait ExecutionProvider: Debug + Send + Sync {
     }
 }
 
-/// What denormal numbers arithmetic met, as far as a processor tells.
+/// The denormal numbers that arithmetic met, as far as the processor reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DenormalsMet {
-    /// An operand was denormal, and counted as what it is. Where it counts as zero, nothing is told.
+    /// An operand was denormal, and used as such. Not reported where denormals count as zero.
     pub operands: bool,
     /// A result was too small for a normal number, and was flushed to zero or rounded.
     pub results: bool,
@@ -78,12 +78,12 @@ impl fmt::Display for DenormalsMet {
     }
 }
 
-/// A tensor layout that a provider prefers for images.
+/// A tensor layout that a provider prefers for convolutions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Channels before height and width.
+    /// NCHW: channels before height and width.
     Nchw,
-    /// Channels in blocks of `block`, which are innermost.
+    /// NCHWc: channels in blocks of `block`, which are innermost.
     Nchwc {
         /// Channels in a block.
         block: usize,
@@ -95,16 +95,16 @@ pub enum Layout {
 pub struct Claim {
     /// The nodes, in topological order, the root last.
     pub nodes: SmallVec<[NodeId; 1]>,
-    /// What the step reads; `None` for an absent optional input.
+    /// The inputs of the step; `None` for an absent optional input.
     pub inputs: SmallVec<[Option<ValueId>; 4]>,
-    /// What the step computes for others.
+    /// The outputs of the step that others read.
     pub outputs: SmallVec<[Option<ValueId>; 1]>,
-    /// Pairs (input, output) of which the kernel can write the output over the input.
+    /// Pairs (input, output) where the kernel can write the output over the input.
     pub in_place: SmallVec<[(usize, usize); 1]>,
 }
 
 impl Claim {
-    /// One node, with its own inputs and outputs and what its operator can do in place.
+    /// One node, with its inputs and outputs and its operator's in-place pairs.
     pub fn one(id: NodeId, node: &Node) -> Self {
         Self {
             nodes: SmallVec::from_elem(id, 1),
@@ -114,7 +114,7 @@ impl Claim {
         }
     }
 
-    /// The node the claim is named after.
+    /// The node after which the claim is named.
     pub fn root(&self) -> Option<NodeId> {
         self.nodes.last().copied()
     }

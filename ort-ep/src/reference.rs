@@ -1,4 +1,4 @@
-//! The plainest provider: every node runs its operator's own `eval`.
+//! The simplest provider: every node runs its operator's own `eval`.
 
 use std::sync::Arc;
 

@@ -1,19 +1,19 @@
-//! Who computes: a kernel says which parts there are, the run says who does them.
+//! The threads of a run: a kernel divides its work into parts, the run assigns them to threads.
 
 use std::fmt::Debug;
 
 /// The threads of a run. Every call returns when all parts are done.
 pub trait Threads: Debug + Send + Sync {
-    /// How many threads there are, the caller included; at least 1.
+    /// The number of threads, including the caller; at least 1.
     fn count(&self) -> usize;
 
     /// Calls `part(i)` for each `i < n`, each once, on any thread, in any order. Best is the first
-    /// part on the calling thread and the last on others, so that a thread of two that share one
-    /// image after the other finds in its caches what it made itself.
+    /// part on the calling thread and the last on others, so that with consecutive steps split alike, a thread
+    /// finds its own results in its caches.
     fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync));
 
-    /// The same, each thread but the caller's within `around`, as long as it can: around each part, or
-    /// around all that it does.
+    /// The same; each thread but the caller's runs its parts within `around`: once for each part, or
+    /// once for all of its parts.
     fn for_each_within(
         &self,
         n: usize,

@@ -1,4 +1,4 @@
-//! Reads a `.ort` file and writes it again: `rewrite IN OUT`. Says what looked odd on the way.
+//! Reads a `.ort` file and writes it again: `rewrite IN OUT`. Prints the warnings of the reader.
 
 use std::error::Error;
 use std::io::Write;

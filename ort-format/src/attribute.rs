@@ -8,27 +8,27 @@ use crate::wire::Vector;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum AttributeValue<'a> {
-    /// A number.
+    /// A float.
     Float(f32),
     /// An integer.
     Int(i64),
-    /// A text.
+    /// A string.
     String(&'a str),
     /// A tensor.
     Tensor(Tensor<'a>),
     /// A sub-graph.
     Graph(Graph<'a>),
-    /// Numbers.
+    /// Floats.
     Floats(Vector<'a, f32>),
     /// Integers.
     Ints(Vector<'a, i64>),
-    /// Texts.
+    /// Strings.
     Strings(Vector<'a, &'a str>),
     /// Tensors.
     Tensors(Vector<'a, Tensor<'a>>),
     /// Sub-graphs.
     Graphs(Vector<'a, Graph<'a>>),
-    /// None: of a type that the format has no field for.
+    /// No value: the format has no field for this type.
     Unknown(AttributeType),
 }
 
@@ -39,7 +39,7 @@ impl<'a> Attribute<'a> {
         self.typed(kind).unwrap_or(AttributeValue::Unknown(kind))
     }
 
-    /// The value of that type; none if the file lacks it.
+    /// The value of that type; `None` if the file lacks it.
     pub(crate) fn typed(self, kind: AttributeType) -> Option<AttributeValue<'a>> {
         match kind {
             AttributeType::Float => Some(AttributeValue::Float(self.f())),
@@ -57,7 +57,7 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// The value to be written.
+/// The value in a record.
 pub(crate) mod record {
     use std::borrow::Cow;
 
@@ -68,21 +68,21 @@ pub(crate) mod record {
     #[derive(Clone, Debug, PartialEq)]
     #[non_exhaustive]
     pub enum AttributeValue<'a> {
-        /// A number.
+        /// A float.
         Float(f32),
         /// An integer.
         Int(i64),
-        /// A text.
+        /// A string.
         String(Cow<'a, str>),
         /// A tensor.
         Tensor(Tensor<'a>),
         /// A sub-graph.
         Graph(Graph<'a>),
-        /// Numbers.
+        /// Floats.
         Floats(Vec<f32>),
         /// Integers.
         Ints(Vec<i64>),
-        /// Texts.
+        /// Strings.
         Strings(Vec<Cow<'a, str>>),
         /// Tensors.
         Tensors(Vec<Tensor<'a>>),
@@ -91,7 +91,7 @@ pub(crate) mod record {
     }
 
     impl<'a> Attribute<'a> {
-        /// An attribute of that name and value.
+        /// An attribute with this name and value.
         pub fn new(name: impl Into<Cow<'a, str>>, value: AttributeValue<'a>) -> Self {
             let mut attribute = Self { name: name.into(), ..Self::default() };
             attribute.attribute_type = match value {

@@ -1,4 +1,4 @@
-//! What the writer works out from a record instead of trusting it.
+//! Fields that the writer computes from a record.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -8,17 +8,17 @@ use crate::put::Dropped;
 use crate::record::{File, Graph, Node, NodeEdge};
 pub(crate) use crate::type_info::record::value_type;
 
-/// The version a file claims: 6 if it holds a resolver, else 4.
+/// The version written to a file: 6 if it holds a resolver, else 4.
 ///
-/// ONNX Runtime (1.31) takes a resolver at its word, whatever the version, and fails on a node that is missing from it;
-/// without one it fails too from version 5 on, and before that derives one from its own operator schemas. All versions
-/// lay out their tables alike. A build without schemas loads version 5 and later only: a model whose operators changed
-/// is beyond it.
+/// ONNX Runtime (1.31) uses a resolver if there is one, whatever the version, and fails on a node that is missing from it;
+/// without one it also fails from version 5 on, and before that derives one from its operator schemas. All versions
+/// have the same table layout. A build without schemas only loads version 5 and later, so it cannot load a model
+/// whose operators changed.
 pub(crate) fn written_version(file: &File<'_>) -> Cow<'static, str> {
     if resolver_covers_nodes(file) { "6" } else { "4" }.into()
 }
 
-/// Whether the file's resolver can be written: whether it knows the operator of every node.
+/// Whether the resolver can be written: it must cover the operator of every node.
 pub(crate) fn resolver_covers_nodes(file: &File<'_>) -> bool {
     file.kernel_type_str_resolver.as_ref().is_some_and(|resolver| {
         let entries = &resolver.op_kernel_type_str_args;
@@ -42,7 +42,7 @@ pub(crate) fn node_slots(graph: &Graph<'_>) -> u32 {
     graph.nodes.iter().map(|node| node.index.saturating_add(1)).max().unwrap_or(0)
 }
 
-/// Edges between nodes, from names. Builds of ONNX Runtime without operator schemas trust them.
+/// Edges between nodes, from names. ONNX Runtime builds without operator schemas rely on them.
 pub(crate) fn node_edges(graph: &Graph<'_>) -> Vec<NodeEdge> {
     let mut producers = HashMap::new();
     for (position, node) in graph.nodes.iter().enumerate() {
@@ -68,7 +68,7 @@ pub(crate) fn node_edges(graph: &Graph<'_>) -> Vec<NodeEdge> {
     edges
 }
 
-/// Nothing, for what a file of today does not hold.
+/// No value, for fields that current files do not have.
 pub(crate) fn dropped<R>(_: &R) -> Dropped {
     Dropped
 }

@@ -1,4 +1,4 @@
-//! What kind of file it is, before anything in it is followed.
+//! The kind of a file, detected before any offset is followed.
 
 use flatbuffers::{
     ErrorTraceDetail, ForwardsUOffset, InvalidFlatbuffer, Verifiable, Verifier, VerifierOptions,
@@ -15,19 +15,19 @@ pub(crate) const IDENTIFIER: &str = "ORTM";
 /// Bytes 4 to 7 of an adapter.
 pub(crate) const ADAPTER_IDENTIFIER: &str = "TORT";
 
-/// The version of LoRA adapters that is read and written.
+/// The supported version of LoRA adapters.
 pub const ADAPTER_VERSION: i32 = 1;
 
-/// The newest version that is read, and the one that is written.
+/// The newest version that can be read, and the one that is written.
 pub const NEWEST_VERSION: u32 = 6;
 
-/// Offsets are of 31 bits.
+/// Offsets have 31 bits.
 pub const MAX_FILE_LENGTH: usize = 0x7fff_ffff;
 
-/// The root table, once the bytes are known to hold tables of the schema and nothing beyond the limits.
+/// The root table, after verifying that the bytes are tables of the schema and within the limits.
 pub(crate) fn root<'a>(bytes: &'a [u8], limits: &Limits) -> Result<File<'a>, FormatError> {
     recognise(bytes)?;
-    // Views are total: the version can be had before the rest, which a newer one may lay out in its own way.
+    // Views never fail: the version can be read before the rest, whose layout a newer version may change.
     let file = File::read(Position::start(bytes)).unwrap_or_default();
     if let Some(found) = file.version().filter(|&version| version > NEWEST_VERSION) {
         return Err(FormatError::TooNew { found });
@@ -36,7 +36,7 @@ pub(crate) fn root<'a>(bytes: &'a [u8], limits: &Limits) -> Result<File<'a>, For
     Ok(file)
 }
 
-/// The same of an adapter.
+/// The same for an adapter.
 pub(crate) fn adapter<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Adapter<'a>, FormatError> {
     let found = bytes.get(4..8).unwrap_or_default();
     if found != ADAPTER_IDENTIFIER.as_bytes() {
@@ -53,7 +53,7 @@ pub(crate) fn adapter<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Adapter<'a
     Ok(adapter)
 }
 
-/// Whether the bytes hold tables of the schema from this root on, and nothing beyond the limits.
+/// Verifies that the bytes are tables of the schema with this root, and within the limits.
 fn verify<Root: Verifiable>(bytes: &[u8], limits: &Limits) -> Result<(), FormatError> {
     let options = VerifierOptions {
         max_depth: limits.depth,
@@ -123,7 +123,7 @@ fn damaged(error: InvalidFlatbuffer) -> FormatError {
     FormatError::Damaged { place: path(trace.as_ref()), damage }
 }
 
-/// The verifier's trace is from the inside out.
+/// The verifier's trace is ordered from the inside out.
 fn path(trace: &[ErrorTraceDetail]) -> String {
     let mut path = String::from("file");
     for detail in trace.iter().rev() {

@@ -11,7 +11,7 @@ pub struct EdgeEnd {
     pub node_index: u32,
     /// Which output of the source.
     pub src_arg_index: i32,
-    /// Which input of the destination; implicit inputs count on from the explicit ones.
+    /// Which input of the destination; implicit inputs follow the explicit ones.
     pub dst_arg_index: i32,
 }
 

@@ -1,4 +1,4 @@
-//! The enums of the format. Each keeps a number it has no name for, so that newer files stay readable.
+//! The enums of the format. Unknown numbers are preserved, so that newer files stay readable.
 
 macro_rules! enums {
     ($(
@@ -9,11 +9,11 @@ macro_rules! enums {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum $Enum {
-            #[doc = "Number 0: not said, or the ordinary case."]
+            #[doc = "Number 0: unspecified, or the default."]
             #[default]
             $default,
             $(#[doc = $doc] $Variant,)*
-            /// A number that this version of the format has no name for.
+            /// A number without a name in this version of the format.
             Other($int),
         }
 
@@ -40,7 +40,7 @@ macro_rules! enums {
 }
 
 enums! {
-    "What an element of a tensor is; the numbers are ONNX's (`TensorProto.DataType`, IR version 13)."
+    "The element type of a tensor, with ONNX's numbers (`TensorProto.DataType`, IR version 13)."
     DataType: i32 {
         Undefined,
         1 Float "IEEE binary32.",
@@ -50,7 +50,7 @@ enums! {
         5 Int16 "Signed 16-bit.",
         6 Int32 "Signed 32-bit.",
         7 Int64 "Signed 64-bit.",
-        8 String "Text; kept in `string_data`.",
+        8 String "A string, in `string_data`.",
         9 Bool "One byte, 0 or 1.",
         10 Float16 "IEEE binary16.",
         11 Double "IEEE binary64.",
@@ -75,19 +75,19 @@ enums! {
         Undefined,
         1 Float "`f`.", 2 Int "`i`.", 3 String "`s`.", 4 Tensor "`t`.", 5 Graph "`g`.",
         6 Floats "`floats`.", 7 Ints "`ints`.", 8 Strings "`strings`.", 9 Tensors "`tensors`.", 10 Graphs "`graphs`.",
-        11 SparseTensor "Named, but the format has no field for it.",
-        12 SparseTensors "Named, but the format has no field for it.",
+        11 SparseTensor "Defined, but the format has no field for it.",
+        12 SparseTensors "Defined, but the format has no field for it.",
     }
-    "Whether an operator was there from the start. Every node of a file is primitive."
+    "Whether a node is primitive or fused. Every node of a file is primitive."
     NodeType: i32 { Primitive, 1 Fused "Compiled by an execution provider; cannot be saved." }
-    "What is known of a dimension."
+    "Which form a dimension has."
     DimensionValueType: i8 { Unknown, 1 Value "A number: `dim_value`.", 2 Param "A symbol: `dim_param`." }
     "Whether a type constraint binds an input or an output."
     ArgType: i8 { Input, 1 Output "An output." }
 }
 
 impl DataType {
-    /// Bits of one element; none for strings and for types that are not known.
+    /// The bits of one element; `None` for strings and unknown types.
     pub fn bits(self) -> Option<u64> {
         Some(match self {
             Self::Uint2 | Self::Int2 => 2,

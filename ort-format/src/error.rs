@@ -1,54 +1,54 @@
-//! Why a file is refused.
+//! The errors and warnings of the format.
 
 use crate::enums::{AttributeType, DataType};
 
-/// Why bytes are not a model that can be used.
+/// Why bytes cannot be used as a model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
-    /// No bytes at all.
+    /// The file is empty.
     #[error("the file is empty")]
     Empty,
-    /// Not even room for an identifier.
+    /// Too short for an identifier.
     #[error("the file has {length} bytes, too few for an ORT model")]
     TooShort {
-        /// Bytes there are.
+        /// The file's length.
         length: usize,
     },
     /// An `.onnx` file.
     #[error("this is an ONNX protobuf, not an ORT model: convert it")]
     OnnxProtobuf,
-    /// Something else.
+    /// Another kind of file.
     #[error("not an ORT model: the identifier is {found:?}, not \"ORTM\"")]
     NotOrt {
-        /// Bytes 4 to 7, those that are not ASCII escaped.
+        /// Bytes 4 to 7, with those that are not ASCII escaped.
         found: String,
     },
     /// Not a LoRA adapter.
     #[error("not an adapter: the identifier is {found:?}, not \"TORT\"")]
     NotAdapter {
-        /// Bytes 4 to 7, those that are not ASCII escaped.
+        /// Bytes 4 to 7, with those that are not ASCII escaped.
         found: String,
     },
-    /// An adapter of a format that is not known.
-    #[error("the adapter has format version {found}; version {known} is known", known = crate::ADAPTER_VERSION)]
+    /// An unsupported version of adapters.
+    #[error("the adapter has format version {found}; version {known} is supported", known = crate::ADAPTER_VERSION)]
     AdapterVersion {
         /// The version.
         found: i32,
     },
-    /// More than offsets can reach.
+    /// Longer than offsets can address.
     #[error("the file has {length} bytes; an ORT model has at most {max}", max = crate::MAX_FILE_LENGTH)]
     TooBig {
-        /// Bytes there are.
+        /// The file's length.
         length: usize,
     },
-    /// Saved by a newer ONNX Runtime.
-    #[error("the file is of version {found}; versions up to {newest} are known", newest = crate::NEWEST_VERSION)]
+    /// A newer version.
+    #[error("the file is of version {found}; versions up to {newest} are supported", newest = crate::NEWEST_VERSION)]
     TooNew {
         /// The version.
         found: u32,
     },
-    /// The bytes do not hold the tables they should.
+    /// The bytes are not tables of the schema.
     #[error("{place}: {damage}")]
     Damaged {
         /// The field, as a path from the root.
@@ -56,13 +56,13 @@ pub enum FormatError {
         /// What is wrong with it.
         damage: Damage,
     },
-    /// More work than the limits allow.
+    /// The file exceeds a limit.
     #[error("the file exceeds the limit on {limit}")]
     Limit {
         /// The field of [`Limits`](crate::Limits).
         limit: &'static str,
     },
-    /// The tables are there, and contradict themselves or each other.
+    /// The tables are readable, but inconsistent.
     #[error("{place}: {fault}")]
     Invalid {
         /// The table, as a path from the graph.
@@ -72,11 +72,11 @@ pub enum FormatError {
     },
 }
 
-/// What is wrong with the bytes of a field.
+/// The defect of a field's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// Reaches past the end.
+    /// The field reaches past the end of the file.
     #[error("bytes {start} to {end} are not in the file")]
     OutOfBounds {
         /// The first byte.
@@ -84,46 +84,46 @@ pub enum Damage {
         /// The byte after the last.
         end: usize,
     },
-    /// Not at a multiple of its size.
+    /// The field is not aligned to its size.
     #[error("byte {position} is misaligned")]
     Misaligned {
-        /// Where it starts.
+        /// Its position.
         position: usize,
     },
-    /// A text is not UTF-8.
+    /// A string is not UTF-8.
     #[error("the text at byte {position} is not UTF-8")]
     NotUtf8 {
-        /// Where the text starts.
+        /// The start of the string.
         position: usize,
     },
-    /// A text does not end in a zero byte.
+    /// A string is not terminated by a zero byte.
     #[error("the text at byte {position} is not terminated")]
     NotTerminated {
-        /// Where the text starts.
+        /// The start of the string.
         position: usize,
     },
-    /// A table that leads to no vtable.
+    /// A table without a valid vtable.
     #[error("the table at byte {position} has no vtable")]
     NoVtable {
-        /// Where the table starts.
+        /// The start of the table.
         position: usize,
     },
-    /// Anything else that the verifier may come to find.
+    /// Another error of the verifier.
     #[error("the table is malformed")]
     Other,
 }
 
-/// What is wrong with a table that can be read.
+/// The defect of a readable table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A field that must be there.
+    /// A required field is missing.
     #[error("no {field}")]
     Missing {
         /// The field.
         field: &'static str,
     },
-    /// An element of a vector leads nowhere.
+    /// An element of a vector is null.
     #[error("{field}[{index}] is null")]
     Null {
         /// The vector.
@@ -131,40 +131,40 @@ pub enum Fault {
         /// The element.
         index: usize,
     },
-    /// A shape of a constant below zero.
+    /// A negative dimension of a constant.
     #[error("dimension {index} is {value}")]
     NegativeDimension {
-        /// Which.
+        /// Its index.
         index: usize,
         /// Its size.
         value: i64,
     },
-    /// A constant too large to count.
+    /// The number of elements overflows.
     #[error("the number of elements overflows")]
     Overflow,
-    /// A constant whose elements have no known size.
-    #[error("data type {0:?} is not one that a constant can have")]
+    /// A constant of a type whose elements have no known size.
+    #[error("data type {0:?} is not allowed for a constant")]
     DataType(DataType),
-    /// `raw_data` does not fit the shape.
-    #[error("raw_data has {found} bytes, the shape asks for {expected}")]
+    /// The size of `raw_data` is not that of the shape.
+    #[error("raw_data has {found} bytes, the shape requires {expected}")]
     DataLength {
         /// By shape and data type.
         expected: u64,
         /// In the file.
         found: u64,
     },
-    /// `string_data` does not fit the shape.
-    #[error("string_data has {found} strings, the shape asks for {expected}")]
+    /// The number of `string_data` is not that of the shape.
+    #[error("string_data has {found} strings, the shape requires {expected}")]
     StringCount {
         /// By shape.
         expected: u64,
         /// In the file.
         found: u64,
     },
-    /// The elements are in some other file.
-    #[error("its data is external, at offset {offset}; a model holds its own")]
+    /// The elements are in another file.
+    #[error("its data is external, at offset {offset}; an ORT model must contain its data")]
     ExternalData {
-        /// Where.
+        /// The offset in that file.
         offset: i64,
     },
     /// Sparse indices must be int64, `[nnz]` or `[nnz, rank]`.
@@ -174,35 +174,35 @@ pub enum Fault {
         indices: Vec<i64>,
         /// The shape of `values`, up to rank 4.
         values: Vec<i64>,
-        /// The rank of the whole.
+        /// The rank of the sparse tensor.
         rank: usize,
     },
-    /// A sparse index outside the shape.
+    /// A sparse index out of range.
     #[error("index {index} is outside a size of {size}")]
     SparseIndex {
         /// The index.
         index: i64,
-        /// The size it must be below.
+        /// The size of the indexed dimension.
         size: i64,
     },
-    /// Two things of one name where there may be one.
+    /// A name that must be unique occurs twice.
     #[error("{what} {name:?} occurs twice")]
     Duplicate {
-        /// What kind of thing.
+        /// The kind of entity.
         what: &'static str,
         /// Its name.
         name: String,
     },
-    /// Two nodes of one index.
+    /// Two nodes with the same index.
     #[error("node index {index} occurs twice")]
     DuplicateIndex {
         /// The index.
         index: u32,
     },
-    /// A name that nothing defines, here or in an outer graph.
+    /// A name that is defined neither in this graph nor in an enclosing one.
     #[error("{what} {name:?} names no value")]
     Undefined {
-        /// What holds the name.
+        /// The kind of reference.
         what: &'static str,
         /// The name.
         name: String,
@@ -210,7 +210,7 @@ pub enum Fault {
     /// A node without an operator.
     #[error("it has no operator")]
     NoOperator,
-    /// `input_arg_counts` does not add up.
+    /// The sum of `input_arg_counts` is wrong.
     #[error("input_arg_counts add up to {counted}, but there are {inputs} inputs")]
     ArgCounts {
         /// Their sum.
@@ -218,7 +218,7 @@ pub enum Fault {
         /// The number of inputs.
         inputs: usize,
     },
-    /// `max_node_index` is no bound.
+    /// `max_node_index` is less than an index.
     #[error("max_node_index is {found}, but there is a node {index}")]
     NodeSlots {
         /// The bound.
@@ -226,41 +226,41 @@ pub enum Fault {
         /// The highest index.
         index: u32,
     },
-    /// An edge from or to no node.
+    /// An edge from or to a missing node.
     #[error("there is no node {index}")]
     NoNode {
         /// The index.
         index: u32,
     },
-    /// An attribute without the value its type promises.
+    /// An attribute lacks the value of its type.
     #[error("its type is {0:?}, but it has no such value")]
     AttributeValue(AttributeType),
-    /// More names than a file of its length can hold, which takes graphs that share tables.
+    /// More names than a file of its length can hold, which requires graphs that share tables.
     #[error("it names more values than a file of its length can define")]
     TooManyNames,
 }
 
-/// What looks wrong and does no harm; see [`open_with_warnings`](crate::open_with_warnings).
+/// An oddity that does no harm; see [`open_with_warnings`](crate::open_with_warnings).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {oddity}")]
 pub struct Warning {
     /// The table, as a path from the graph.
     pub place: String,
-    /// What is odd about it.
+    /// The oddity.
     pub oddity: Oddity,
 }
 
-/// What can look wrong and do no harm.
+/// The kinds of oddities.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Oddity {
-    /// Of two initializers with one name the last counts.
-    #[error("initializer {name:?} occurs more than once; the last counts")]
+    /// Several initializers with the same name: the last is used.
+    #[error("initializer {name:?} occurs more than once; the last is used")]
     DuplicateInitializer {
         /// The name.
         name: String,
     },
-    /// A number that an enum has no name for.
+    /// A number without a name in an enum.
     #[error("{field} is {value}, which is not a known value")]
     UnknownValue {
         /// The field.
@@ -274,13 +274,13 @@ pub enum Oddity {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// More than offsets can reach.
+    /// Longer than offsets can address.
     #[error("the file may need {bound} bytes; an ORT model has at most {max}", max = crate::MAX_FILE_LENGTH)]
     TooBig {
-        /// Most bytes it can take.
+        /// The upper bound of its length.
         bound: u64,
     },
-    /// What was written would be refused.
-    #[error("what would be written is not valid: {0}")]
+    /// The written file would be rejected by [`open`](crate::open).
+    #[error("the file would not be valid: {0}")]
     Invalid(#[from] FormatError),
 }

@@ -1,6 +1,6 @@
-//! What a schema expands to: views that read a file in place and its verifier, and records and their writer.
+//! The expansion of the schema: views that read a file in place with its verifier, and records with their writer.
 
-/// The type a field reads as.
+/// The type of a field in a view.
 macro_rules! view_type {
     ($a:lifetime str) => { &$a str };
     ($a:lifetime [u8]) => { &$a [u8] };
@@ -15,14 +15,14 @@ macro_rules! record_type {
     ($a:lifetime [u8]) => { Cow<$a, [u8]> };
     ($a:lifetime [$element:tt]) => { Vec<record_type!($a $element)> };
     ($a:lifetime ($optional:tt)) => { Option<record_type!($a $optional)> };
-    // Tables without text borrow nothing.
+    // Tables without strings borrow nothing.
     ($a:lifetime ArgTypeAndIndex) => { ArgTypeAndIndex };
     ($a:lifetime NodeEdge) => { NodeEdge };
     ($a:lifetime NodesToOptimizeIndices) => { NodesToOptimizeIndices };
     ($a:lifetime $leaf:ident) => { leaf!($a $leaf) };
 }
 
-/// The type of what is no vector, text or option: a scalar, or the table of that name in the module at hand.
+/// The type of anything but a vector, string or option: a scalar, or the table with that name in the current module.
 macro_rules! leaf {
     ($a:lifetime bool) => { bool };
     ($a:lifetime u8) => { u8 };
@@ -54,7 +54,7 @@ macro_rules! schema {
             deprecated $Old:ident $old_doc:literal { $($old_id:literal $old:ident: $old_ty:tt $old_field_doc:literal;)* }
         )*
     ) => {
-        /// Tables as they lie in a file: `Copy`, borrowed from its bytes, and total, whatever the bytes are.
+        /// Tables in a file: `Copy`, borrowed from its bytes. Accessors never fail, whatever the bytes are.
         pub(crate) mod view {
             use flatbuffers::{ForwardsUOffset, InvalidFlatbuffer, Verifiable, Verifier};
 
@@ -72,7 +72,7 @@ macro_rules! schema {
             $(view! { $old_doc $Old { $($old_id $old: $old_ty $old_field_doc;)* } })*
         }
 
-        /// The same tables to be written: owned or borrowed, without what the writer computes.
+        /// The same tables for writing: owned or borrowed, without computed fields.
         pub mod record {
             use std::borrow::Cow;
 
@@ -90,7 +90,7 @@ macro_rules! schema {
                 record! { $doc $Table [$($a)?] { $($field: $ty $field_doc;)* } }
 
                 impl<'a> view::$Table<'a> {
-                    /// The same table as a record; texts and tensors stay borrowed.
+                    /// The table as a record; strings and tensors stay borrowed.
                     pub fn to_record(self) -> record_type!('a $Table) {
                         $Table { $($field: ToRecord::to_record(self.$field()),)* }
                     }
@@ -173,7 +173,7 @@ macro_rules! view {
                 }
             )*
 
-            /// Whether the table is there; one that is absent reads as empty.
+            /// Whether the table is present; an absent one reads as empty.
             pub fn is_present(self) -> bool {
                 self.0.is_present()
             }

@@ -8,7 +8,7 @@
 //! [`write()`] takes the same tables as [`record`]s. Equal records give equal bytes, and tensors are aligned to
 //! 64 bytes, so that kernels can read a mapped file in place.
 //!
-//! Neither knows what a tensor or an operator is.
+//! The crate does not know the meaning of a tensor or an operator.
 //!
 //! Source: schema and loader of ONNX Runtime 1.31.
 //!
@@ -61,22 +61,22 @@ pub use wire::{Element, Elements, Position, Vector};
 
 use schema::view;
 
-/// The file in `bytes`, checked whole.
+/// Opens and validates the file in `bytes`.
 ///
-/// Nothing is copied: views borrow from `bytes`, and what the checks hold for a moment is less than the file.
+/// Nothing is copied: views borrow from `bytes`, and the memory used during validation is less than the file's size.
 ///
 /// # Errors
-/// [`FormatError`]: the first thing found wrong, and where.
+/// [`FormatError`]: the first defect found, and its place.
 pub fn open<'a>(bytes: &'a [u8], limits: &Limits) -> Result<File<'a>, FormatError> {
     let file = container::root(bytes, limits)?;
     check::check(file, bytes.len(), limits, None)?;
     Ok(file)
 }
 
-/// The file in `bytes` as [`open`] gives it, with what is odd about it and does no harm, up to a hundred things.
+/// Opens a file like [`open`], and returns up to a hundred warnings about harmless oddities.
 ///
 /// # Errors
-/// [`FormatError`]: the first thing found wrong, and where.
+/// [`FormatError`]: the first defect found, and its place.
 pub fn open_with_warnings<'a>(
     bytes: &'a [u8],
     limits: &Limits,
@@ -87,15 +87,14 @@ pub fn open_with_warnings<'a>(
     Ok((file, warnings))
 }
 
-/// What is odd about a file that [`open`] accepts.
 /// The bytes of a file of version 6 that holds `file`.
 ///
-/// Equal records give equal bytes. Edges between nodes follow from names; what is looked up by key is sorted by it;
-/// equal texts are stored once; tensors start at multiples of 64 bytes. A resolver that lacks a
-/// node's operator is left out, and the file then claims version 4, for which ONNX Runtime derives one of its own.
+/// Equal records give equal bytes. Edges between nodes follow from names; vectors with lookup keys are sorted by key;
+/// equal strings are stored once; tensors start at multiples of 64 bytes. A resolver that lacks a
+/// node's operator is left out, and the file then has version 4, for which ONNX Runtime derives its own resolver.
 ///
 /// # Errors
-/// [`WriteError`]: the file would be too big, or [`open`] would refuse it.
+/// [`WriteError`]: the file would be too big, or [`open`] would reject it.
 pub fn write(file: &record::File<'_>) -> Result<Vec<u8>, WriteError> {
     let bytes = put::write(file)?;
     open(&bytes, &Limits::default())?;
@@ -125,7 +124,7 @@ pub fn write_adapter(adapter: &record::Adapter<'_>) -> Result<Vec<u8>, WriteErro
 }
 
 impl File<'_> {
-    /// The version as a number: none where the text is something else, which counts as older than 5.
+    /// The version as a number; `None` where it is another string, which counts as older than 5.
     pub fn version(self) -> Option<u32> {
         let text = self.ort_version()?;
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

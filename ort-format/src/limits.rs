@@ -1,15 +1,16 @@
-//! How much work a file may ask for before it is refused.
+//! Limits on the work that a file may require.
 
-/// Bounds on what [`open`](crate::open) follows. Time and memory of opening grow with them, never faster.
+/// Limits on what [`open`](crate::open) visits. Time and memory of opening grow linearly with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Tables within tables, which is also how deep the checks recurse. The default is twice that of ONNX Runtime, which saves deeper files than it loads.
+    /// Nesting of tables, which is also the recursion depth of the checks. The default is twice that of ONNX Runtime,
+    /// which saves deeper files than it loads.
     pub depth: usize,
-    /// Graphs within graphs.
+    /// Nesting of graphs.
     pub subgraphs: usize,
-    /// Tables visited; one that several places share counts once a place.
+    /// Tables visited; a shared table counts once for each reference.
     pub tables: usize,
-    /// Bytes visited for each byte of the file, where sharing makes them more than there are.
+    /// Bytes visited for each byte of the file; shared bytes count once for each reference.
     pub apparent_ratio: usize,
 }
 

@@ -1,8 +1,8 @@
-//! What our own files may say of a tensor that the format has no field for: that its elements are not there, or that
-//! it is a form of a constant that some kernel reads instead of the constant.
+//! Two properties of tensors in our own files that the format has no field for: that its elements are left out, and that
+//! it is a packed constant.
 //!
-//! Both are said in the tensor's prose, so that such a file stays one of the format. A form stands among the
-//! initializers of its constant's graph, as bytes that no node reads, under a name that follows from both.
+//! Both are stored in the tensor's doc_string, so that such a file remains valid. A packed constant is stored among the
+//! initializers of the constant's graph, as bytes that no node reads, under a name derived from constant and recipe.
 
 use std::borrow::Cow;
 
@@ -12,16 +12,16 @@ use crate::view::Tensor;
 
 /// The doc_string of a tensor without elements.
 const RELEASED: &str = "elements withheld: packed forms only";
-/// What the doc_string of a packed form begins with; its label follows.
+/// The prefix of the doc_string of a packed constant; the recipe's label follows.
 const PACKED: &str = "packed: ";
 
 impl<'a> Tensor<'a> {
-    /// Whether the tensor says that its elements are not there. They were left out where everybody reads a packed form.
+    /// Whether the tensor's elements are left out, because all their readers use a packed constant.
     pub fn is_released(self) -> bool {
         self.doc_string() == Some(RELEASED) && self.raw_data().is_none()
     }
 
-    /// If the tensor is a packed form: the name of the constant that it is made of, and the label that tells how.
+    /// For a packed constant: the name of the constant that was packed, and the label of the recipe.
     pub fn packed_form(self) -> Option<(&'a str, &'a str)> {
         let label = self.doc_string()?.strip_prefix(PACKED)?;
         let constant = self.name().strip_suffix(label)?.strip_suffix('#')?;
@@ -30,14 +30,14 @@ impl<'a> Tensor<'a> {
 }
 
 impl record::Tensor<'_> {
-    /// The same without its elements.
+    /// The tensor without its elements.
     #[must_use]
     pub fn released(self) -> Self {
         Self { doc_string: Some(RELEASED.into()), raw_data: None, ..self }
     }
 }
 
-/// What a packed form is called.
+/// The name of a packed constant.
 fn name(constant: &str, label: &str) -> Cow<'static, str> {
     format!("{constant}#{label}").into()
 }
@@ -47,7 +47,7 @@ fn length(bytes: &[u8]) -> i64 {
 }
 
 impl record::ValueInfo<'_> {
-    /// What ONNX Runtime (1.31) wants of every initializer, be it one that no node reads.
+    /// The value info that ONNX Runtime (1.31) requires of every initializer, used or not.
     pub fn packed_form(constant: &str, label: &str, bytes: &[u8]) -> Self {
         let value = record::DimensionValue {
             dim_type: DimensionValueType::Value,
@@ -64,7 +64,7 @@ impl record::ValueInfo<'_> {
 }
 
 impl<'a> record::Tensor<'a> {
-    /// A packed form of `constant`.
+    /// A packed constant.
     pub fn packed_form(constant: &str, label: &str, bytes: &'a [u8]) -> Self {
         Self {
             name: name(constant, label),

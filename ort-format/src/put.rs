@@ -1,4 +1,4 @@
-//! Writing the wire: FlatBuffers grow from the end of the file to its start, children before the tables that name them.
+//! Writing FlatBuffers: from the end of the file to its start, children before the tables that refer to them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,16 +11,16 @@ use crate::enums::{ArgType, AttributeType, DataType, DimensionValueType, NodeTyp
 use crate::error::WriteError;
 use crate::record::{Adapter, File};
 
-/// Where something was written, as a distance from the end of the file.
+/// A position, as its distance from the end of the file.
 pub(crate) type Offset = WIPOffset<()>;
 
-/// Most bytes a table takes apart from what it points to: the offset to its vtable, 13 fields with padding, a vtable.
+/// The maximum size of a table without what it points to: the offset to its vtable, 13 fields with padding, a vtable.
 pub(crate) const TABLE_BOUND: u64 = 4 + 13 * 16 + 32;
 
-/// Tensors start at multiples of this: a cache line, and the widest vector register.
+/// The alignment of tensors: a cache line, and the widest vector register.
 const TENSOR_ALIGNMENT: usize = 64;
 
-/// Most bytes a vector or text takes besides its elements: count, terminator, padding.
+/// The maximum size of a vector or string without its elements: count, terminator, padding.
 const VECTOR_BOUND: u64 = 16;
 
 /// The bytes of a file.
@@ -44,7 +44,7 @@ fn write_root(
     let mut writer = Writer { builder, texts: HashMap::new() };
     let root = root.put(&mut writer);
     // An offset and the identifier come first; with them the length is a multiple of the tensors' alignment, which
-    // turns distances from the end into distances from the start.
+    // converts distances from the end into distances from the start.
     writer.pad_before(4 + identifier.len());
     writer.builder.finish(root, Some(identifier));
     let (mut bytes, start) = writer.builder.collapse();
@@ -75,7 +75,7 @@ impl Writer {
         WIPOffset::new(self.builder.create_vector(items).value())
     }
 
-    /// Equal texts are written once.
+    /// Equal strings are written once.
     fn text(&mut self, text: &str) -> Offset {
         if let Some(&offset) = self.texts.get(text) {
             return offset;
@@ -85,14 +85,14 @@ impl Writer {
         offset
     }
 
-    /// A vector of bytes whose first byte is aligned. Written as a byte string, which is one copy; the zero that ends
-    /// it is padding to whoever reads a vector.
+    /// A vector of bytes whose first byte is aligned. Written as a byte string, which is one copy; its terminator
+    /// reads as padding of the vector.
     fn tensor(&mut self, bytes: &[u8]) -> Offset {
         self.pad_before(bytes.len() + 1);
         WIPOffset::new(self.builder.create_byte_string(bytes).value())
     }
 
-    /// Pads so that `length` more bytes end (that is, start) at a multiple of the alignment.
+    /// Pads so that the next `length` bytes start at a multiple of the alignment, as they are written backwards.
     fn pad_before(&mut self, length: usize) {
         let written = self.builder.unfinished_data().len() + length;
         for _ in written..written.next_multiple_of(TENSOR_ALIGNMENT) {
@@ -103,11 +103,11 @@ impl Writer {
 
 /// A value of a field.
 pub(crate) trait Put {
-    /// What its slot holds.
+    /// The content of its slot.
     type Slot: Fill;
-    /// Writes what the slot points to, if anything.
+    /// Writes the target of the slot, if any.
     fn put(&self, writer: &mut Writer) -> Self::Slot;
-    /// Most bytes that `put` writes.
+    /// The maximum number of bytes that `put` writes.
     fn bound(&self) -> u64;
 }
 
@@ -117,7 +117,7 @@ pub(crate) trait Item: Sized {
     fn bound_all(items: &[Self]) -> u64;
 }
 
-/// What a slot holds.
+/// The content of a slot.
 pub(crate) trait Fill {
     fn fill(self, builder: &mut FlatBufferBuilder<'static>, slot: u16);
 }
@@ -158,7 +158,7 @@ scalars! { i8 u8 i32 u32 i64 bool }
 
 impl Fill for f32 {
     fn fill(self, builder: &mut FlatBufferBuilder<'static>, slot: u16) {
-        // Absent means +0, which compares equal to −0 and yet is another number.
+        // Absent means +0, which compares equal to −0 but is a different value.
         if self.to_bits() != 0 {
             builder.push_slot_always(slot, self);
         }
@@ -223,7 +223,7 @@ impl Put for Cow<'_, [u8]> {
 }
 
 impl Item for EdgeEnd {
-    /// A struct is its fields in a row; a vector grows from its end, and counts structs.
+    /// A struct is the sequence of its fields; a vector is written backwards, and counts structs.
     fn put_all(items: &[Self], writer: &mut Writer) -> Offset {
         writer.builder.start_vector::<u32>(3 * items.len());
         for edge in items.iter().rev() {

@@ -1,4 +1,4 @@
-//! From what was read to what can be written.
+//! Conversion of views into records.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use crate::edge::EdgeEnd;
 use crate::enums::{ArgType, AttributeType, DataType, DimensionValueType, NodeType};
 use crate::wire::{Element, Vector};
 
-/// A view that has a record.
+/// A view with a corresponding record.
 pub(crate) trait ToRecord {
     type Record;
     fn to_record(self) -> Self::Record;

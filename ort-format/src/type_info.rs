@@ -1,4 +1,4 @@
-//! The format's only union: a tag in the slot before the value's says what the value is.
+//! The format's only union: a tag in the preceding slot gives the type of the value.
 
 use flatbuffers::{ForwardsUOffset, InvalidFlatbuffer, TableVerifier};
 
@@ -6,7 +6,7 @@ use crate::to_record::ToRecord;
 use crate::view::{MapType, SequenceType, TensorTypeAndShape};
 use crate::wire::{Element, Field, Position, slot_of};
 
-/// What kind of type a value has. The format cannot say optional, sparse or opaque.
+/// The kind of a value's type. The format has none for optional, sparse or opaque values.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum TypeInfoValue<'a> {
@@ -29,7 +29,7 @@ impl<'a> Field<'a> for Option<TypeInfoValue<'a>> {
         }
     }
 
-    /// A tag without a value and a value without a known tag read as none, so they pass.
+    /// A tag without a value, or a value with an unknown tag, reads as none and is accepted.
     fn verify<'v, 'o, 'b>(
         mut table: TableVerifier<'v, 'o, 'b>,
         _: &'static str,
@@ -66,12 +66,12 @@ impl<'a> ToRecord for TypeInfoValue<'a> {
     }
 }
 
-/// The union to be written.
+/// The union in a record.
 pub(crate) mod record {
     use crate::put::{Offset, Put, Writer};
     use crate::record::{MapType, SequenceType, TensorTypeAndShape, TypeInfo};
 
-    /// What kind of type a value has.
+    /// The kind of a value's type.
     #[derive(Clone, Debug, PartialEq)]
     #[non_exhaustive]
     pub enum TypeInfoValue<'a> {
@@ -103,7 +103,7 @@ pub(crate) mod record {
         }
     }
 
-    /// The tag that goes with the value.
+    /// The tag of the value.
     pub(crate) fn value_type(info: &TypeInfo<'_>) -> u8 {
         match info.value {
             None => 0,

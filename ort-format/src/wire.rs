@@ -1,8 +1,8 @@
-//! Reading the wire without trusting it: five rules of FlatBuffers over a byte slice, each answering `None` out of bounds.
+//! Reading FlatBuffers from untrusted bytes: five rules over a byte slice, each returning `None` out of bounds.
 //!
 //! 1. A table or vector is reached by an unsigned 32-bit offset forward from its slot; 0 means there is none.
 //! 2. A table starts with a signed 32-bit offset back to its vtable.
-//! 3. Field `id` lies where the vtable's 16-bit entry at `4 + 2·id` says, from the table's start; 0 or no entry: absent.
+//! 3. Field `id` is at the offset in the vtable's 16-bit entry at `4 + 2·id`, from the table's start; 0 or no entry: absent.
 //! 4. A vector is a 32-bit count and its elements.
 //! 5. A string is a vector of bytes that are UTF-8.
 
@@ -13,7 +13,7 @@ use flatbuffers::{ForwardsUOffset, InvalidFlatbuffer, TableVerifier, Verifiable,
 
 use crate::enums::{ArgType, AttributeType, DataType, DimensionValueType, NodeType};
 
-/// A place in the bytes of a file.
+/// A position in the bytes of a file.
 #[derive(Clone, Copy, Default)]
 pub struct Position<'a> {
     bytes: &'a [u8],
@@ -27,12 +27,12 @@ impl fmt::Debug for Position<'_> {
 }
 
 impl<'a> Position<'a> {
-    /// Where a file starts.
+    /// The start of a file.
     pub(crate) fn start(bytes: &'a [u8]) -> Self {
         Self { bytes, offset: 0 }
     }
 
-    /// Whether this is a place at all, and not the stand-in of an absent table.
+    /// Whether the position exists; that of an absent table does not.
     pub(crate) fn is_present(self) -> bool {
         !self.bytes.is_empty()
     }
@@ -77,25 +77,25 @@ impl<'a> Position<'a> {
     }
 }
 
-/// The byte of a vtable that holds the entry of field `id`.
+/// The offset of field `id`'s entry in a vtable.
 pub(crate) const fn slot_of(id: u16) -> u16 {
     4 + 2 * id
 }
 
-/// What a slot can hold: a scalar, a struct, or the offset of a string, table or vector. Implemented by this crate only.
+/// The content of a slot: a scalar, a struct, or the offset of a string, table or vector. Sealed.
 pub trait Element<'a>: Sized {
-    /// What the verifier must find in the slot.
+    /// The type that the verifier checks in the slot.
     #[doc(hidden)]
     type Wire: Verifiable;
-    /// Bytes a slot takes.
+    /// The size of a slot.
     #[doc(hidden)]
     const SIZE: usize = size_of::<Self::Wire>();
-    /// What the slot at `at` holds.
+    /// The content of the slot at `at`.
     #[doc(hidden)]
     fn read(at: Position<'a>) -> Option<Self>;
 }
 
-/// A field of a table: how it is verified, and what it reads as.
+/// A field of a table: how it is verified, and its value.
 pub(crate) trait Field<'a>: Sized {
     fn get(table: Position<'a>, id: u16) -> Self;
 
@@ -197,7 +197,7 @@ where
     T: Element<'a, Wire: 'a>,
     flatbuffers::Vector<'a, T::Wire>: Verifiable,
 {
-    /// The C++ builder does not align what would be the elements of an empty vector.
+    /// The C++ builder does not align the start of an empty vector.
     fn run_verifier(verifier: &mut Verifier<'_, '_>, at: usize) -> Result<(), InvalidFlatbuffer> {
         match verifier.get_uoffset(at)? {
             0 => Ok(()),
@@ -206,7 +206,7 @@ where
     }
 }
 
-/// A sequence in a file. Reading an element costs a few bounds checks and copies nothing; an absent vector is empty.
+/// A vector in a file. Reading an element costs a few bounds checks and copies nothing; an absent vector is empty.
 pub struct Vector<'a, T> {
     first: Position<'a>,
     length: usize,
@@ -214,7 +214,7 @@ pub struct Vector<'a, T> {
 }
 
 impl<'a, T: Element<'a>> Vector<'a, T> {
-    /// Element `index`; none past the end.
+    /// Element `index`; `None` past the end.
     pub fn get(self, index: usize) -> Option<T> {
         if index >= self.length {
             return None;
@@ -234,7 +234,7 @@ impl<T> Vector<'_, T> {
         self.length
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub fn is_empty(self) -> bool {
         self.length == 0
     }
@@ -285,7 +285,7 @@ impl<'a, T: Element<'a>> Iterator for Elements<'a, T> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // An upper bound only: a file that was not checked may hold an entry that leads nowhere, and ends there.
+        // Only an upper bound: in an unverified file, iteration ends at an invalid entry.
         (0, Some(self.vector.length - self.next))
     }
 }

@@ -1,115 +1,115 @@
-//! What can go wrong between a path and its bytes. Every message names the file.
+//! The errors of loading. Every message names the file.
 
 use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// A path that gives no model bytes.
+/// A path that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("{}: no such file", path.display())]
     Missing {
-        /// The path asked for.
+        /// The path.
         path: PathBuf,
     },
-    /// A folder is there.
+    /// The path is a folder.
     #[error("{}: is a folder, not a file", path.display())]
     Folder {
-        /// The path asked for.
+        /// The path.
         path: PathBuf,
     },
-    /// A pipe or a device is there: something that may never end, or never begin.
+    /// The path is a pipe or a device, whose reads may block or never end.
     #[error("{}: is {kind}, not a file", path.display())]
     NotAFile {
-        /// The path asked for.
+        /// The path.
         path: PathBuf,
-        /// What is there.
+        /// What it is.
         kind: &'static str,
     },
-    /// A file that was to be within a folder, and is elsewhere, or may be: it is in several places.
+    /// The file must lie within a folder, but a link leads out of it, or may: it has several hard links.
     #[error("{}: {how} leads out of the folder", path.display())]
     Outside {
-        /// The path asked for.
+        /// The path.
         path: PathBuf,
         /// `a link`, or `a hard link`.
         how: &'static str,
     },
-    /// The file has no bytes.
+    /// The file is empty.
     #[error("{}: the file is empty: write or download it again", path.display())]
     Empty {
-        /// The path asked for.
+        /// The path.
         path: PathBuf,
     },
-    /// The system refuses to open or read the file.
+    /// The system cannot open or read the file.
     #[error("{}: cannot be read: {source}", path.display())]
     Unreadable {
-        /// The path asked for.
+        /// The path.
         path: PathBuf,
-        /// The system's reason.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The file can be read but not mapped; only [`Load::Mapped`](crate::Load::Mapped) and
-    /// [`Load::Populated`](crate::Load::Populated) say so.
+    /// The file can be read but not mapped; only with [`Load::Mapped`](crate::Load::Mapped) and
+    /// [`Load::Populated`](crate::Load::Populated).
     #[error("{}: cannot be mapped: {source}", path.display())]
     Unmappable {
-        /// The path asked for.
+        /// The path.
         path: PathBuf,
-        /// The system's reason.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// Pages that were not handed back.
+/// Pages that were not released.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdviseError {
-    /// The range reaches beyond the bytes, or ends before it starts.
+    /// The range exceeds the bytes, or ends before it starts.
     #[error("bytes {}..{} of a model of {len} bytes", range.start, range.end)]
     OutOfBounds {
-        /// The range asked for.
+        /// The requested range.
         range: Range<usize>,
-        /// How many bytes there are.
+        /// The number of bytes.
         len: usize,
     },
-    /// The system refuses.
-    #[error("pages {}..{} cannot be handed back: {source}", range.start, range.end)]
+    /// The system returned an error.
+    #[error("pages {}..{} cannot be released: {source}", range.start, range.end)]
     Refused {
-        /// The whole pages within the range asked for, in bytes.
+        /// The whole pages within the requested range, in bytes.
         range: Range<usize>,
-        /// The system's reason.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// A number the kernel should tell and does not.
+/// A counter that the kernel does not provide.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeasureError {
-    /// The file the kernel tells it in cannot be read.
+    /// The file cannot be read.
     #[error("{file}: cannot be read: {source}")]
     Unreadable {
         /// A file below `/proc`.
         file: Cow<'static, str>,
-        /// The system's reason.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The file has no such line, or no number in it.
+    /// The file does not have this line, or no number in it.
     #[error("{file}: no number, or no size in kB, under {field}")]
     NoSize {
         /// A file below `/proc`.
         file: Cow<'static, str>,
-        /// The line looked for.
+        /// The name of the line.
         field: &'static str,
     },
-    /// The file has a line that is none of a list of mappings.
-    #[error("{file}: line {line} is of no mapping")]
+    /// The file has a line that is not part of a list of mappings.
+    #[error("{file}: line {line} is malformed")]
     NoMapping {
         /// A file below `/proc`.
         file: Cow<'static, str>,
-        /// The line, from one on.
+        /// The number of the line, from 1.
         line: usize,
     },
 }

@@ -19,7 +19,7 @@
 //! # }
 //! ```
 //!
-//! This crate does not know what the bytes mean.
+//! This crate does not know the meaning of the bytes.
 //!
 //! # When to use it alone
 //!

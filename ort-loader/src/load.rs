@@ -1,4 +1,4 @@
-//! From a path to bytes: map, read, or map and else read.
+//! From a path to bytes: map, read, or map with a fallback to reading.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,36 +15,35 @@ use crate::read::sealed_copy;
 use crate::source::Mapping;
 use crate::within::open_within;
 
-/// How a file's bytes come into memory.
+/// How a file's bytes are loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Load {
-    /// Map the file: pages arrive when they are touched, and every process that maps the file
-    /// shares them. It is the default for that reason: a start reads what it needs, and the second process
-    /// of a machine takes no memory for weights.
+    /// Map the file: pages are loaded on first access and shared with every process that maps the file.
+    /// This is why it is the default: a start reads only what it needs, and further processes need no
+    /// additional memory for weights.
     ///
     /// # Condition
     ///
-    /// The file must not be written to or cut short while it is mapped. Touching a page that the
-    /// file no longer has raises `SIGBUS`, which ends the process; bytes written in place show
-    /// through, and what was verified is then no longer what is used. Replacing the file by
+    /// The file must not be written to or truncated while it is mapped. Touching a page that the
+    /// file no longer has raises `SIGBUS`, which ends the process; in-place writes become visible and
+    /// invalidate what was verified. Replacing the file by
     /// renaming another over it is fine: the mapping keeps the old one. Where the condition cannot
-    /// be kept, use [`Load::Read`] or [`Load::Sealed`].
+    /// be met, use [`Load::Read`] or [`Load::Sealed`].
     #[default]
     Mapped,
-    /// [`Load::Mapped`], under its condition, and every page of it is in memory before the bytes are
-    /// given out: neither loading nor the first run meets a page that is still to come. All pages
-    /// count as this process' then, also those that are not read. Huge pages are not asked for: ext4
-    /// keeps a file in small ones whatever is advised (Linux 6.18, `FilePmdMapped` of smaps).
+    /// [`Load::Mapped`], under its condition, with every page in memory before this
+    /// returns: neither loading nor the first run causes page faults. All pages
+    /// count as this process' then, including those never read. Huge pages are not requested: ext4
+    /// caches a file in small pages whatever is advised (Linux 6.18, `FilePmdMapped` of smaps).
     Populated,
-    /// Read the file into private memory, aligned to 64 bytes. What happens to the file afterwards
-    /// does not matter.
+    /// Read the file into private memory, aligned to 64 bytes. Later changes of the file have no effect.
     Read,
-    /// Copy the file into memory that the system keeps as it is from then on (on Linux a `memfd` with all seals), and
-    /// map that: as [`Load::Read`], what happens to the file afterwards does not matter, and neither this process
-    /// nor one that it forks can write to the bytes or cut them short. They count as shared memory.
-    /// Elsewhere it is [`Load::Read`].
+    /// Copy the file into immutable memory (on Linux a `memfd` with all seals), and
+    /// map that: as with [`Load::Read`], later changes of the file have no effect; in addition, neither this process
+    /// nor its forks can write to the bytes or truncate them. They count as shared memory.
+    /// On other systems it is [`Load::Read`].
     Sealed,
-    /// [`Load::Mapped`], under its condition; where the system refuses, [`Load::Read`], with the
+    /// [`Load::Mapped`], under its condition; if mapping fails, [`Load::Read`], with the
     /// reason in [`ModelBytes::fallback`].
     Auto,
 }
@@ -54,7 +53,7 @@ pub(crate) fn load(path: &Path, how: Load) -> Result<ModelBytes, LoadError> {
     load_file(open_file(path, Link::Follow)?, path, how)
 }
 
-/// The same of a file within a folder.
+/// The same for a file within a folder.
 pub(crate) fn load_within(
     folder: &Path,
     relative: &Path,
@@ -76,7 +75,7 @@ fn load_file(file: File, path: &Path, how: Load) -> Result<ModelBytes, LoadError
     match mapping {
         Ok(mapping) => Ok(of_mapping(mapping, path)),
         Err(reason) if how == Load::Auto => {
-            tracing::debug!(path = %path.display(), %reason, "cannot be mapped, reading instead");
+            tracing::debug!(path = %path.display(), %reason, "cannot map the file, reading it");
             read(&file, path, Some(reason))
         }
         Err(reason) => Err(unmappable(&file, path, reason)),
@@ -86,7 +85,7 @@ fn load_file(file: File, path: &Path, how: Load) -> Result<ModelBytes, LoadError
 fn map(file: &File) -> io::Result<Mapping> {
     let mapping = Mapping::of(file)?;
     if mapping.as_ref().is_empty() {
-        return Err(io::Error::other("the file states no size"));
+        return Err(io::Error::other("the file has no size"));
     }
     Ok(mapping)
 }
@@ -97,10 +96,10 @@ fn of_mapping(mapping: Mapping, path: &Path) -> ModelBytes {
     ModelBytes::new(bytes, Origin { kind: Kind::Mapped, mapping, path, fallback: None })
 }
 
-/// A size of zero does not tell an empty file from one of `/proc`; its first byte does.
+/// A size of zero may be an empty file or one of `/proc`; reading a byte tells which.
 fn unmappable(mut file: &File, path: &Path, source: io::Error) -> LoadError {
-    let states_nothing = file.metadata().is_ok_and(|it| it.is_file() && it.len() == 0);
-    if states_nothing && matches!(file.read(&mut [0]), Ok(0)) {
+    let has_no_size = file.metadata().is_ok_and(|it| it.is_file() && it.len() == 0);
+    if has_no_size && matches!(file.read(&mut [0]), Ok(0)) {
         return LoadError::Empty { path: path.into() };
     }
     LoadError::Unmappable { path: path.into(), source }
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_gives_the_same_bytes() {
+    fn every_mode_loads_the_same_bytes() {
         let content: Vec<u8> = (0..=u8::MAX).cycle().take(100_001).collect();
         let (_folder, path) = file_of(&content);
         let copied = if cfg!(target_os = "linux") { Kind::Sealed } else { Kind::Heap };
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_a_folder_and_an_empty_file_are_told_apart() {
+    fn a_missing_file_a_folder_and_an_empty_file_are_distinguished() {
         let (folder, empty) = file_of(b"");
         let missing = folder.path().join("nothing.ort");
         for how in ALL {
@@ -202,10 +201,10 @@ mod tests {
         }
     }
 
-    /// `/proc/self/status` is a regular file that states no size, has bytes, and has no mapping.
+    /// `/proc/self/status` is a regular file of size zero that has bytes and cannot be mapped.
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_can_only_be_read_is_read_by_auto_and_refused_by_mapped() {
+    fn a_file_without_mapping_is_read_by_auto_and_an_error_for_mapped() {
         let path = Path::new("/proc/self/status");
         for how in [Load::Mapped, Load::Populated] {
             let error = ModelBytes::from_path(path, how).unwrap_err();
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_stays_what_it_was() {
+    fn a_copy_does_not_change() {
         for how in [Load::Read, Load::Sealed] {
             let (_folder, path) = file_of(b"first");
             let model = ModelBytes::from_path(&path, how).unwrap();
@@ -235,10 +234,10 @@ mod tests {
         }
     }
 
-    /// A file may state more than anybody has, and take no room.
+    /// A sparse file may have a size larger than any memory, and occupy no disk space.
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_file_that_no_memory_holds_is_refused() {
+    fn a_file_larger_than_memory_is_an_error() {
         let sparse = tempfile::NamedTempFile::new_in("/dev/shm");
         let Ok(sparse) = sparse.and_then(|file| file.as_file().set_len(1 << 62).map(|()| file))
         else {
@@ -246,13 +245,13 @@ mod tests {
         };
         for how in ALL {
             let error = ModelBytes::from_path(sparse.path(), how).unwrap_err();
-            let is_told = match how {
+            let is_expected = match how {
                 Load::Mapped | Load::Populated => matches!(error, LoadError::Unmappable { .. }),
                 Load::Read | Load::Sealed | Load::Auto => {
                     matches!(error, LoadError::Unreadable { .. })
                 }
             };
-            assert!(is_told, "{how:?}: {error}");
+            assert!(is_expected, "{how:?}: {error}");
         }
     }
 

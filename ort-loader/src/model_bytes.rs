@@ -1,4 +1,4 @@
-//! The bytes of one model, and who owns them.
+//! The bytes of one model, and their owner.
 
 use std::fmt;
 use std::io;
@@ -14,30 +14,30 @@ use crate::pages::{page_size, whole_pages};
 use crate::residency::{Residency, residency};
 use crate::source::Mapping;
 
-/// A model's bytes, shared: a clone, and a slice of [`bytes`](Self::bytes), keeps their owner
-/// alive and copies nothing.
+/// The bytes of a model, shared: clones, and slices of [`bytes`](Self::bytes), keep the owner
+/// alive and copy nothing.
 #[derive(Clone)]
 pub struct ModelBytes {
     bytes: Bytes,
     origin: Arc<Origin>,
 }
 
-/// What owns a model's bytes.
+/// The owner of a model's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A mapped file.
     Mapped,
     /// Memory of this process: a file that was read, or the caller's vector.
     Heap,
-    /// A copy of a file in memory that nobody can change any more ([`Load::Sealed`]).
+    /// A copy of a file in immutable memory ([`Load::Sealed`]).
     Sealed,
     /// The program itself.
     Static,
-    /// Whatever the caller handed over.
+    /// A value of the caller.
     Owner,
 }
 
-/// Where the bytes came from. `mapping` is there exactly when `kind` is [`Kind::Mapped`].
+/// The origin of the bytes. `mapping` is present exactly when `kind` is [`Kind::Mapped`].
 pub(crate) struct Origin {
     pub(crate) kind: Kind,
     pub(crate) mapping: Option<Mapping>,
@@ -50,14 +50,14 @@ impl ModelBytes {
     ///
     /// # Errors
     ///
-    /// A [`LoadError`] that says whether nothing, a folder, an empty file or an unreadable one is
-    /// at `path`, or, under [`Load::Mapped`] and [`Load::Populated`], one that cannot be mapped.
+    /// A [`LoadError`] that distinguishes a missing path, a folder, an empty file, an unreadable one,
+    /// and, for [`Load::Mapped`] and [`Load::Populated`], one that cannot be mapped.
     pub fn from_path(path: impl AsRef<Path>, how: Load) -> Result<Self, LoadError> {
         load(path.as_ref(), how)
     }
 
-    /// The bytes of the file `relative` of a folder, which has to lie within that: what a symbolic link leads out
-    /// of it to, and a file with several hard links, is refused.
+    /// The bytes of the file `relative` of a folder, which must lie within it: a symbolic link that leads out of
+    /// the folder, or a file with several hard links, is an error.
     ///
     /// # Errors
     ///
@@ -75,14 +75,14 @@ impl ModelBytes {
         Self::new(Bytes::from(vec), Origin::of(Kind::Heap))
     }
 
-    /// Bytes that are part of the program, as `include_bytes!` gives them.
+    /// Bytes that are part of the program, as returned by `include_bytes!`.
     pub fn from_static(bytes: &'static [u8]) -> Self {
         Self::new(Bytes::from_static(bytes), Origin::of(Kind::Static))
     }
 
-    /// The bytes `owner` shows, not copied; it is dropped with the last clone or slice.
+    /// The bytes of `owner`, not copied; it is dropped with the last clone or slice.
     ///
-    /// `as_ref` is called once, and what it returned then is what the model consists of.
+    /// `as_ref` is called once; the slice that it returns is the model.
     pub fn from_owner(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         Self::new(Bytes::from_owner(owner), Origin::of(Kind::Owner))
     }
@@ -101,22 +101,22 @@ impl ModelBytes {
         &self.bytes
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub const fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there is no byte; never so for a file.
+    /// Whether there are no bytes; never true for a file.
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// What owns the bytes.
+    /// The owner of the bytes.
     pub fn kind(&self) -> Kind {
         self.origin.kind
     }
 
-    /// The file they came from, as it was named.
+    /// The path that the bytes were loaded from, as passed.
     pub fn path(&self) -> Option<&Path> {
         self.origin.path.as_deref()
     }
@@ -128,7 +128,7 @@ impl ModelBytes {
 
     /// How many of the bytes are in memory now, shared with other mappings or not.
     ///
-    /// `Ok(None)` where the system does not tell, which is everywhere but on Linux.
+    /// `Ok(None)` where the system does not report it: everywhere but on Linux.
     ///
     /// # Errors
     ///
@@ -137,38 +137,38 @@ impl ModelBytes {
         residency(&self.bytes)
     }
 
-    /// Where `part` lies within the bytes; `None` if it is no slice of them.
+    /// The position of `part` within the bytes; `None` if it is not a slice of them.
     pub fn range_of(&self, part: &[u8]) -> Option<Range<usize>> {
         let start = part.as_ptr().addr().checked_sub(self.bytes.as_ptr().addr())?;
         let end = start.checked_add(part.len())?;
         (end <= self.len()).then_some(start..end)
     }
 
-    /// Hands the mapped pages that lie wholly within `range` back to the system, and says how many
-    /// bytes that were. They stay readable: the next access brings them back from the file.
+    /// Releases the mapped pages that lie wholly within `range` to the system, and returns their size
+    /// in bytes. They stay readable: the next access reloads them from the file.
     ///
-    /// Worth it for weights that were packed into other memory. Zero where there is nothing to
-    /// hand back: bytes that are not mapped, a range without a whole page, a system without
+    /// Useful for weights that were packed into other memory. Zero if there is nothing to
+    /// release: bytes that are not mapped, a range without a whole page, a system without
     /// `madvise`. The last page counts as whole if `range` ends where the file does.
     ///
     /// # Errors
     ///
-    /// [`AdviseError`] if `range` is not one of these bytes, or the system refuses.
+    /// [`AdviseError`] if `range` exceeds the bytes, or the system returns an error.
     pub fn advise_dont_need(&self, range: Range<usize>) -> Result<usize, AdviseError> {
         if self.bytes.get(range.clone()).is_none() {
             return Err(AdviseError::OutOfBounds { range, len: self.len() });
         }
         let pages = whole_pages(range, self.len(), page_size());
         match &self.origin.mapping {
-            // The system takes a page of which nothing is asked for the one around it.
-            Some(mapping) if !pages.is_empty() => give_back(mapping, pages),
+            // An empty range is skipped: the system would release the page around it.
+            Some(mapping) if !pages.is_empty() => release(mapping, pages),
             _ => Ok(0),
         }
     }
 }
 
 #[cfg(unix)]
-fn give_back(mapping: &Mapping, pages: Range<usize>) -> Result<usize, AdviseError> {
+fn release(mapping: &Mapping, pages: Range<usize>) -> Result<usize, AdviseError> {
     match mapping.drop_pages(pages.clone()) {
         Ok(()) => Ok(pages.len()),
         Err(source) => Err(AdviseError::Refused { range: pages, source }),
@@ -176,7 +176,7 @@ fn give_back(mapping: &Mapping, pages: Range<usize>) -> Result<usize, AdviseErro
 }
 
 #[cfg(not(unix))]
-fn give_back(_: &Mapping, _: Range<usize>) -> Result<usize, AdviseError> {
+fn release(_: &Mapping, _: Range<usize>) -> Result<usize, AdviseError> {
     Ok(0)
 }
 
@@ -220,18 +220,18 @@ mod tests {
         model.as_slice().iter().map(|&byte| usize::from(byte)).sum()
     }
 
-    /// `None`, aloud, on a system that does not tell, or in a sandbox that hides it.
+    /// `None`, with a message, on a system that does not report it, or in a sandbox that hides it.
     fn measured(model: &ModelBytes) -> Option<Residency> {
         match model.residency() {
             Ok(Some(residency)) => return Some(residency),
-            Ok(None) => println!("skipped: this system does not tell"),
+            Ok(None) => println!("skipped: this system does not report residency"),
             Err(error) => println!("skipped: {error}"),
         }
         None
     }
 
     #[test]
-    fn given_bytes_are_not_copied() {
+    fn passed_bytes_are_not_copied() {
         let vec = vec![1, 2, 3];
         let address = vec.as_ptr();
         let model = ModelBytes::from_vec(vec);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_knows_its_range_and_others_have_none() {
+    fn only_slices_of_the_bytes_have_a_range() {
         let model = ModelBytes::from_vec(vec![0; 10]);
         let all = model.as_slice();
         assert_eq!(model.range_of(all), Some(0..10));
@@ -320,11 +320,11 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn pages_handed_back_leave_memory_and_return_with_their_content() {
+    fn released_pages_leave_memory_and_reload_with_their_content() {
         let (_folder, model) = mapped();
         let expected = touch(&model);
-        let given_back = model.advise_dont_need(1..LEN).unwrap();
-        assert_eq!(given_back, LEN - page_size());
+        let released = model.advise_dont_need(1..LEN).unwrap();
+        assert_eq!(released, LEN - page_size());
         if let Some(residency) = measured(&model) {
             assert_eq!(residency.resident, page_size());
         }
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_within_a_page_hands_nothing_back() {
+    fn a_range_within_a_page_releases_nothing() {
         let (_folder, model) = mapped();
         touch(&model);
         for range in [LEN - 1..LEN, LEN..LEN, 0..0, 1..2, 1..page_size()] {
@@ -343,14 +343,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_mapping_nothing_is_handed_back() {
+    fn without_a_mapping_nothing_is_released() {
         let model = ModelBytes::from_vec(vec![7; LEN]);
         assert_eq!(model.advise_dont_need(0..LEN).unwrap(), 0);
         assert_eq!(touch(&model), 7 * LEN);
     }
 
     #[test]
-    fn a_range_outside_the_bytes_is_refused() {
+    fn a_range_outside_the_bytes_is_an_error() {
         let (_folder, model) = mapped();
         let backwards = Range { start: 5, end: 4 };
         for range in [0..LEN + 1, LEN + 1..LEN + 1, backwards, 0..usize::MAX] {

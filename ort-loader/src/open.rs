@@ -1,4 +1,4 @@
-//! Opens a regular file without waiting for anything else that may be at its path.
+//! Opens a regular file without blocking on anything else that may be at its path.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io;
@@ -6,19 +6,19 @@ use std::path::Path;
 
 use crate::error::LoadError;
 
-/// What becomes of a symbolic link at the end of a path.
+/// How a symbolic link at the end of a path is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// What it leads to is opened.
+    /// Its target is opened.
     Follow,
-    /// It is an error, where systems can tell: for folders into which others may have written.
+    /// It is an error, where the system supports that: for folders to which others may have written.
     Refuse,
 }
 
-/// Opens a regular file for reading. Nothing waits: not for a writer of a pipe, and not for a device.
+/// Opens a regular file for reading. It never blocks: not on the writer of a pipe, and not on a device.
 ///
 /// # Errors
-/// If there is none, or something else.
+/// If there is no file, or it is not a regular one.
 pub fn open_file(path: &Path, link: Link) -> Result<File, LoadError> {
     let mut options = OpenOptions::new();
     set_flags(options.read(true), link);
@@ -29,7 +29,7 @@ pub fn open_file(path: &Path, link: Link) -> Result<File, LoadError> {
     })?;
     match file.metadata() {
         Ok(metadata) if metadata.is_file() => Ok(file),
-        // Some systems open a folder as they do a file, and only refuse to read it.
+        // Some systems open a folder like a file, and only fail to read it.
         Ok(metadata) if metadata.is_dir() => Err(LoadError::Folder { path: path.into() }),
         Ok(metadata) => {
             Err(LoadError::NotAFile { path: path.into(), kind: kind(metadata.file_type()) })
@@ -58,13 +58,13 @@ fn kind(found: FileType) -> &'static str {
     match found {
         found if found.is_fifo() => "a pipe",
         found if found.is_char_device() || found.is_block_device() => "a device",
-        _ => "no regular file",
+        _ => "a special file",
     }
 }
 
 #[cfg(not(unix))]
 fn kind(_: FileType) -> &'static str {
-    "no regular file"
+    "a special file"
 }
 
 #[cfg(all(test, unix))]
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_regular_file_is_refused_at_once() {
+    fn special_files_fail_without_blocking() {
         let folder = tempfile::tempdir().unwrap();
         let [pipe, socket, link] = ["pipe", "socket", "link"].map(|name| folder.path().join(name));
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_only_if_asked() {
+    fn links_are_followed_only_on_request() {
         let folder = tempfile::tempdir().unwrap();
         let [file, link] = ["file", "link"].map(|name| folder.path().join(name));
         fs::write(&file, "x").unwrap();

@@ -8,14 +8,14 @@ pub(crate) fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// Nothing is measured or handed back by pages here; any power of two will do.
+/// Pages are not used on such systems; any power of two will do.
 #[cfg(not(unix))]
 pub(crate) const fn page_size() -> usize {
     4096
 }
 
 /// The part of `range` that consists of whole pages of a file with `len` bytes. The file's last
-/// page is whole although it is not full.
+/// page counts as whole although it is partly filled.
 pub(crate) fn whole_pages(range: Range<usize>, len: usize, page: usize) -> Range<usize> {
     let start = range.start.next_multiple_of(page);
     let end = if range.end == len { len } else { range.end / page * page };

@@ -1,4 +1,4 @@
-//! What a whole process holds in memory, as the kernel counts it.
+//! The memory of a whole process, as counted by the kernel.
 //!
 //! Source: Linux, Documentation/filesystems/proc.rst (`status` since 4.5, `smaps_rollup` since
 //! 4.14).
@@ -14,12 +14,12 @@ const STATUS: &str = "status";
 const ROLLUP: &str = "smaps_rollup";
 const MAPPINGS: &str = "smaps";
 
-/// The process whose memory is looked at.
+/// The process to be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Process {
     /// This one.
     Own,
-    /// The one with this id; the kernel tells of those of the same user.
+    /// The process with this id; the kernel reports only those of the same user.
     Id(u32),
 }
 
@@ -32,23 +32,23 @@ pub struct ProcessMemory {
     pub rss_file: u64,
     /// Resident pages of shared memory.
     pub rss_shmem: u64,
-    /// The highest sum of the three so far.
+    /// The peak of the sum of the three.
     pub peak_rss: u64,
-    /// How many threads there are.
+    /// The number of threads.
     pub n_threads: u64,
-    /// What only `smaps_rollup` tells; `None` on a kernel built without it.
+    /// From `smaps_rollup`; `None` on a kernel built without it.
     pub sharing: Option<Sharing>,
 }
 
-/// The resident pages once more, by who else maps them. In bytes.
+/// The same resident pages, by sharing. In bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharing {
-    /// Each page divided by the number of processes that map it: sums over processes to what the
-    /// machine holds.
+    /// Each page divided by the number of processes that map it: the sum over all processes is the
+    /// total memory in use.
     pub pss: u64,
     /// Pages that only it maps.
     pub private: u64,
-    /// Pages that others map too.
+    /// Pages that other processes map, too.
     pub shared: u64,
 }
 
@@ -60,14 +60,14 @@ impl ProcessMemory {
 }
 
 impl Process {
-    /// The kernel's counters. `Ok(None)` where there are none, which is everywhere but on Linux.
+    /// The kernel's counters. `Ok(None)` where there are none: everywhere but on Linux.
     ///
-    /// The kernel lets the counters of `status` lag by some pages a thread or processor; those of
+    /// The counters of `status` may lag by some pages for each thread or processor; those of
     /// [`Sharing`] come from a walk over all pages and are exact.
     ///
     /// # Errors
     ///
-    /// [`MeasureError`] if `/proc` is not mounted, does not tell of the process or lacks a counter.
+    /// [`MeasureError`] if `/proc` is not mounted, does not show the process or lacks a counter.
     pub fn memory(self) -> Result<Option<ProcessMemory>, MeasureError> {
         if !cfg!(target_os = "linux") {
             return Ok(None);
@@ -87,8 +87,8 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// [`MeasureError`] if `/proc` is not mounted, does not tell of the process, or has what is no
-    /// list of mappings.
+    /// [`MeasureError`] if `/proc` is not mounted, does not show the process, or the list of mappings
+    /// is malformed.
     pub fn mappings(self) -> Result<Option<Vec<MemoryMapping>>, MeasureError> {
         if !cfg!(target_os = "linux") {
             return Ok(None);
@@ -141,7 +141,7 @@ struct Counters {
 impl Counters {
     fn read(file: Cow<'static, str>) -> Result<Self, MeasureError> {
         match fs::read(&*file) {
-            // The process' name is there too, and may be any bytes.
+            // It contains the name of the process, which may be any bytes.
             Ok(bytes) => Ok(Self { file, text: String::from_utf8_lossy(&bytes).into_owned() }),
             Err(source) => Err(MeasureError::Unreadable { file, source }),
         }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_is_missing_or_no_size_is_an_error() {
+    fn a_missing_or_malformed_counter_is_an_error() {
         for text in
             ["", "VmHWM: 12", "VmHWM: x kB", "VmHWM 12 kB", "VmHWM: 99999999999999999999 kB"]
         {
@@ -197,13 +197,13 @@ mod tests {
     }
 
     #[test]
-    fn another_process_is_looked_at_by_its_id() {
+    fn another_process_is_measured_by_its_id() {
         let own = Process::Id(std::process::id()).memory();
         let (Ok(Some(own)), Ok(Some(memory))) = (own, process_memory()) else {
-            return println!("skipped: this system does not tell");
+            return println!("skipped: this system does not report it");
         };
         assert_eq!(own.sharing.is_some(), memory.sharing.is_some());
-        // The kernel counts processes from 1 to 2^22 at most.
+        // Process ids are at most 2^22.
         let error = Process::Id(u32::MAX).memory().unwrap_err();
         assert!(error.to_string().starts_with("/proc/4294967295/status: cannot"), "{error}");
     }

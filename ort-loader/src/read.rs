@@ -5,16 +5,16 @@ use std::io::{self, Read};
 
 use ort_tensor::AlignedBuf;
 
-/// The file's bytes. The size it states is a hint: it may grow or shrink while it is read, and a
-/// pipe or a file of `/proc` states zero.
+/// The file's bytes. Its size is only a hint: it may grow or shrink during the read, and a
+/// pipe or a file of `/proc` has size zero.
 pub(crate) fn read_whole(file: &File) -> io::Result<AlignedBuf> {
-    let stated = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-    let mut buf = AlignedBuf::try_zeroed(stated).ok_or(io::ErrorKind::OutOfMemory)?;
+    let size = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    let mut buf = AlignedBuf::try_zeroed(size).ok_or(io::ErrorKind::OutOfMemory)?;
     let n_read = fill(file, buf.as_mut())?;
     let mut rest = Vec::new();
     let mut source = file;
     source.read_to_end(&mut rest)?;
-    if n_read == stated && rest.is_empty() {
+    if n_read == size && rest.is_empty() {
         return Ok(buf);
     }
     let whole = AlignedBuf::try_zeroed(n_read + rest.len());
@@ -25,16 +25,16 @@ pub(crate) fn read_whole(file: &File) -> io::Result<AlignedBuf> {
     Ok(whole)
 }
 
-/// A copy of the file in memory that can neither be written to nor change its size.
+/// A copy of the file in memory of fixed size that cannot be written to.
 #[cfg(target_os = "linux")]
 pub(crate) fn sealed_copy(mut file: &File) -> io::Result<File> {
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
     let mut copy =
         File::from(memfd_create("model", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
-    let stated = file.metadata()?.len();
-    // Refused at once if the system does not have as much.
-    let has_room = AlignedBuf::try_zeroed(usize::try_from(stated).map_err(io::Error::other)?);
+    let size = file.metadata()?.len();
+    // Fails at once if the system has not enough memory.
+    let has_room = AlignedBuf::try_zeroed(usize::try_from(size).map_err(io::Error::other)?);
     drop(has_room.ok_or(io::ErrorKind::OutOfMemory)?);
     io::copy(&mut file, &mut copy)?;
     fcntl_add_seals(
@@ -44,7 +44,7 @@ pub(crate) fn sealed_copy(mut file: &File) -> io::Result<File> {
     Ok(copy)
 }
 
-/// Reads until `buf` is full or the source has ended; says how many bytes that were.
+/// Reads until `buf` is full or the source has ended; returns the number of bytes.
 fn fill(mut source: impl Read, buf: &mut [u8]) -> io::Result<usize> {
     let mut n_read = 0;
     while n_read < buf.len() {

@@ -1,8 +1,8 @@
 //! Which pages of a buffer are in memory, from the kernel's own table.
 //!
 //! `/proc/self/pagemap` has one entry of eight bytes for each page of the address space. It is
-//! exact for a buffer that shares its mapping with others, where `smaps` has one sum for all of
-//! them; and it tells the truth about files of other users, for which `mincore` reports every page
+//! exact for a buffer that shares its mapping with others, where `smaps` has one sum for the
+//! mapping; and it is correct for files of other users, for which `mincore` reports every page
 //! as resident.
 //!
 //! Source: Linux, Documentation/admin-guide/mm/pagemap.rst (bits 56 and 63, since 4.2).
@@ -20,25 +20,25 @@ const ENTRY_BYTES: usize = size_of::<u64>();
 
 /// Bit 63: the page is in memory and mapped into this process.
 const PRESENT: u64 = 1 << 63;
-/// Bit 56: and into nothing else.
+/// Bit 56: mapped into this process only.
 const EXCLUSIVE: u64 = 1 << 56;
 
-/// How many bytes of a buffer are in memory: `resident = shared + private`.
+/// The resident bytes of a buffer: `resident = shared + private`.
 ///
-/// A page of a mapped file that is in the system's cache but was not touched by this process is
-/// not resident; the kernel maps some pages around each one that is touched.
+/// A page of a mapped file that is in the page cache but was not touched by this process is
+/// not resident; the kernel maps some pages around each touched one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residency {
     /// Mapped into this process now. At most the buffer's length.
     pub resident: usize,
-    /// Of these, on pages that something else maps too: another process, or this one again.
+    /// Of these, on pages that are mapped a second time, by another process or by this one.
     pub shared: usize,
-    /// Of these, on pages that nothing else maps at this moment. A page of a file counts here as
-    /// long as this is the only process that uses it; it costs nothing to give back.
+    /// Of these, on pages that are mapped only once at the moment. A page of a file counts here as
+    /// long as no other process uses it; releasing it is free.
     pub private: usize,
 }
 
-/// The kernel's table of this process' pages, opened once to look at many buffers.
+/// The kernel's page table of this process, opened once to measure many buffers.
 #[derive(Debug)]
 pub struct PageTable {
     file: BufReader<File>,
@@ -46,7 +46,7 @@ pub struct PageTable {
 }
 
 impl PageTable {
-    /// Opens it. `Ok(None)` where there is none, which is everywhere but on Linux.
+    /// Opens it. `Ok(None)` where there is none: everywhere but on Linux.
     ///
     /// # Errors
     ///
@@ -59,11 +59,11 @@ impl PageTable {
         Ok(Some(Self { file: BufReader::new(file), page_bytes: page_size() }))
     }
 
-    /// What of `buffer` is in memory: reads the entries of every page that it touches.
+    /// The residency of `buffer`: reads the entry of every page that it overlaps.
     ///
     /// # Errors
     ///
-    /// [`MeasureError`] if the kernel does not tell.
+    /// [`MeasureError`] if the kernel does not report it.
     pub fn residency(&mut self, buffer: &[u8]) -> Result<Residency, MeasureError> {
         self.read(buffer).map_err(unreadable)
     }
@@ -89,7 +89,7 @@ impl PageTable {
     }
 }
 
-/// What of one buffer is in memory.
+/// The residency of one buffer.
 pub(crate) fn residency(buffer: &[u8]) -> Result<Option<Residency>, MeasureError> {
     PageTable::open()?.map(|mut table| table.residency(buffer)).transpose()
 }

@@ -1,10 +1,10 @@
-//! Every mapping of a process, and what of it is in memory.
+//! Every mapping of a process, and its resident memory.
 //!
-//! The kernel tells a mapping's file, `[heap]` or `[stack]`; what has no name is told apart by where
-//! it lies. A thread's stack lies above a guard that nobody may touch. glibc's heaps for threads
-//! start at a multiple of 64 MiB and reserve the addresses up to the next one. What follows a
-//! file's writable part without a gap is the rest of that part (`.bss`). Where such neighbours are
-//! merged or another allocator is in use, memory counts as anonymous.
+//! The kernel reports a mapping's file, `[heap]` or `[stack]`; unnamed mappings are classified by their
+//! neighbours. A thread's stack lies above an inaccessible guard. glibc's heaps for threads
+//! start at a multiple of 64 MiB and reserve the addresses up to the next one. A mapping directly after
+//! the writable part of a file is the rest of that part (`.bss`). If such neighbours are
+//! merged, or another allocator is in use, memory counts as anonymous.
 //!
 //! Source: Linux, Documentation/filesystems/proc.rst (`smaps`).
 
@@ -17,28 +17,28 @@ use std::path::{Path, PathBuf};
 
 use crate::error::MeasureError;
 
-/// What a mapping is for.
+/// The purpose of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MappingKind {
     /// The program's file: its code, constants and variables.
     Program,
     /// A file with code that is not the program's.
     Library,
-    /// Any other file: mapped models among them.
+    /// Any other file, such as a mapped model.
     File,
     /// Memory that processes share without a file.
     SharedMemory,
-    /// What the allocator takes small pieces from.
+    /// The heap, for small allocations.
     Heap,
     /// The stack of the first thread.
     Stack,
     /// The stack of another thread.
     ThreadStack,
-    /// Memory without a name: large blocks, each its own or merged with a neighbour.
+    /// Memory without a name: large blocks, separate or merged with a neighbour.
     Anonymous,
-    /// Addresses that nobody may touch: guards, and what an allocator reserves.
+    /// Inaccessible addresses: guards, and reservations of an allocator.
     Reserved,
-    /// What the kernel maps into every process.
+    /// Mappings that every process has, such as the vDSO.
     Kernel,
 }
 
@@ -49,47 +49,47 @@ pub struct MemoryMapping {
     pub range: Range<u64>,
     /// As the kernel writes it: `r-xp`.
     pub permissions: String,
-    /// What it is for.
+    /// Its purpose.
     pub kind: MappingKind,
-    /// Its file, or the name that the kernel has for it; empty without one. What of it is not UTF-8
-    /// is replaced.
+    /// Its file, or the kernel's name for it; empty if there is none. Bytes that are not UTF-8
+    /// are replaced.
     pub name: PathBuf,
-    /// Whether the file is no longer in its folder: removed, or replaced by another.
+    /// Whether the file was removed or replaced.
     pub is_deleted: bool,
-    /// What of it is in memory.
+    /// Its resident memory.
     pub pages: Pages,
 }
 
-/// What of a mapping, or of several, is in memory. In bytes.
+/// The resident memory of one or several mappings, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pages {
-    /// All addresses, in memory or not.
+    /// All addresses, resident or not.
     pub virtual_bytes: u64,
-    /// In memory.
+    /// Resident.
     pub resident: u64,
     /// Each page divided by the number of processes that map it.
     pub pss: u64,
-    /// Mapped by others too, and as its file is.
+    /// Shared with other processes, and unmodified.
     pub shared_clean: u64,
-    /// Mapped by others too, and not (or not yet) as its file is.
+    /// Shared with other processes, and modified or not yet written back.
     pub shared_dirty: u64,
-    /// Mapped by this process alone, and as its file is: costs nothing to give back.
+    /// Only in this process, and unmodified: releasing it is free.
     pub private_clean: u64,
-    /// Mapped by this process alone, and not (or not yet) as its file is.
+    /// Only in this process, and modified or not yet written back.
     pub private_dirty: u64,
-    /// In pages that no file backs: the first write to a page of a private mapping makes it one.
+    /// In pages without a file: the first write to a page of a private mapping makes it one.
     pub anonymous: u64,
-    /// Of it in huge pages.
+    /// The part of it in huge pages.
     pub anon_huge: u64,
 }
 
 impl Pages {
-    /// Mapped by others too.
+    /// Shared with other processes.
     pub const fn shared(&self) -> u64 {
         self.shared_clean + self.shared_dirty
     }
 
-    /// Mapped by this process alone.
+    /// Only in this process.
     pub const fn private(&self) -> u64 {
         self.private_clean + self.private_dirty
     }
@@ -119,7 +119,7 @@ impl Sum for Pages {
     }
 }
 
-/// The mappings that `file` tells of.
+/// The mappings listed in `file`.
 pub(crate) fn read_mappings(
     file: Cow<'static, str>,
     program: Option<&Path>,
@@ -151,7 +151,7 @@ fn parse(
     Ok(mappings)
 }
 
-/// The lines that a mapping must have; AnonHugePages only kernels with huge pages write.
+/// The required lines of a mapping; only kernels with huge pages write AnonHugePages.
 const FIELDS: [&str; 8] = [
     "Rss",
     "Pss",
@@ -164,7 +164,7 @@ const FIELDS: [&str; 8] = [
 ];
 const N_NEEDED: usize = 7;
 
-/// A mapping that is being read.
+/// A mapping while it is parsed.
 struct Draft {
     mapping: MemoryMapping,
     sizes: [Option<u64>; FIELDS.len()],
@@ -179,7 +179,7 @@ impl Draft {
         let range = address(start)?..address(end)?;
         let (permissions, rest) = rest.split_once(' ')?;
         let mut rest = rest.splitn(4, ' ').skip(3);
-        // The kernel writes a newline in a path as octal digits.
+        // The kernel escapes a newline in a path as octal digits.
         let name = rest.next().unwrap_or_default().trim_start().replace("\\012", "\n");
         let kept = name.strip_suffix(" (deleted)");
         let mapping = MemoryMapping {
@@ -193,7 +193,7 @@ impl Draft {
         Some(Self { mapping, sizes: [None; FIELDS.len()] })
     }
 
-    /// Takes a line `Rss:   12 kB`; other fields are left alone, whatever they hold.
+    /// Parses a line `Rss:   12 kB`; other fields are ignored.
     fn add(&mut self, line: &str) -> Option<()> {
         let (name, rest) = line.split_once(':')?;
         if let Some(field) = FIELDS.iter().position(|field| *field == name) {
@@ -229,7 +229,7 @@ impl Draft {
 
 /// glibc's heap of a thread lies within one such block of addresses.
 const THREAD_HEAP_BYTES: u64 = 64 << 20;
-/// A guard is small; what is larger and cannot be touched is reserved.
+/// Guards are small; larger inaccessible mappings are reserved.
 const MAX_GUARD_BYTES: u64 = 64 << 10;
 
 fn classify(mappings: &mut [MemoryMapping], program: Option<&Path>) {
@@ -257,7 +257,7 @@ fn is_shared_memory(name: &str) -> bool {
     prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// What a mapping without a name is, told by its neighbours; those below are classified.
+/// The kind of an unnamed mapping, by its neighbours; those below are already classified.
 fn nameless(mappings: &[MemoryMapping], i: usize) -> MappingKind {
     let mapping = &mappings[i];
     if mapping.permissions.starts_with("---") {

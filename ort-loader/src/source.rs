@@ -1,10 +1,10 @@
-//! The one place that maps a file and hands its pages back.
+//! The one place that maps a file and releases its pages.
 //!
-//! Rust promises that the bytes behind a `&[u8]` do not change. A mapping keeps that promise only
-//! as long as the file is neither written to nor truncated; no program can check that, so the
-//! promise is passed on to the caller who chooses [`Load::Mapped`](crate::Load::Mapped), where it is
-//! documented. Everything else about the two calls below is checked here.
-#![expect(unsafe_code, reason = "a mapping is valid only while its file stays as it is")]
+//! Rust requires that the bytes behind a `&[u8]` do not change. A mapping satisfies this only
+//! as long as the file is neither written to nor truncated. No program can check that, so it is
+//! a condition for the caller who chooses [`Load::Mapped`](crate::Load::Mapped), where it is
+//! documented. All other preconditions of the two calls below are checked here.
+#![expect(unsafe_code, reason = "a mapping is valid only while its file is unmodified")]
 
 use std::fs::File;
 use std::io;
@@ -22,15 +22,14 @@ impl Mapping {
     /// Maps the file from its first byte to the last one it has now.
     pub(crate) fn of(file: &File) -> io::Result<Self> {
         // SAFETY: the file must not be modified or truncated while it is mapped, in this process
-        // or another. `Load::Mapped` states this as its condition, and that of all that map.
+        // or another. This is the documented condition of `Load::Mapped` and of all modes that map.
         let mapping = unsafe { Mmap::map(file) }?;
         Ok(Self(Arc::new(mapping)))
     }
 
-    /// Brings every page into memory and into this process' table of pages.
+    /// Makes every page resident and maps it into this process' page table.
     pub(crate) fn populate(&self) -> io::Result<()> {
-        // The system may read all of a file that is not in its cache at once; what it makes of it is
-        // its business.
+        // The system may read a file that is not in its cache at once; this is only advice.
         #[cfg(unix)]
         let _ = self.0.advise(memmap2::Advice::WillNeed);
         #[cfg(target_os = "linux")]
@@ -45,17 +44,17 @@ impl Mapping {
         Ok(())
     }
 
-    /// Takes the pages that `range` touches out of this process; the next access brings them back
+    /// Removes the pages that overlap `range` from this process; the next access reloads them
     /// from the file.
     #[cfg(unix)]
     pub(crate) fn drop_pages(&self, range: std::ops::Range<usize>) -> io::Result<()> {
-        // memmap2 looks at start and length, but not at their sum.
+        // memmap2 checks start and length, but not their sum.
         let Some(part) = self.0.get(range.clone()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         let advice = memmap2::UncheckedAdvice::DontNeed;
         // SAFETY: the advice must not change what a live reference sees. The mapping is read-only
-        // and shared, so a dropped page can only come back with the content of the file, which
+        // and shared, so a dropped page is reloaded with the content of the file, which
         // stays unmodified while it is mapped; and the range lies within the mapping.
         unsafe { self.0.unchecked_advise_range(advice, range.start, part.len()) }
     }

@@ -1,4 +1,4 @@
-//! A file that has to be within a folder, whatever links say.
+//! A file that must lie within a folder, also if links are involved.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::error::LoadError;
 use crate::open::{Link, open_file};
 
-/// Opens the file `relative` of a folder. What is reached through a symbolic link has to lie in the folder, and so
-/// has a file that has several names: as nobody can tell, it is refused.
+/// Opens the file `relative` of a folder. The target of a symbolic link must lie within the folder. A file with
+/// several hard links is an error, as it cannot be known whether all are within.
 pub(crate) fn open_within(folder: &Path, relative: &Path) -> Result<File, LoadError> {
     let path = folder.join(relative);
     let real = |path: &Path| -> Result<PathBuf, LoadError> {
@@ -20,7 +20,7 @@ pub(crate) fn open_within(folder: &Path, relative: &Path) -> Result<File, LoadEr
     if !inside.starts_with(&root) {
         return Err(LoadError::Outside { path, how: "a link" });
     }
-    // No link is left in this path; one that takes the file's place meanwhile is not followed.
+    // This path is free of links; one that replaces the file meanwhile is not followed.
     let file = open_file(&inside, Link::Refuse)?;
     if n_names(&file) > 1 {
         return Err(LoadError::Outside { path, how: "a hard link" });
@@ -34,7 +34,7 @@ fn n_names(file: &File) -> u64 {
     file.metadata().map_or(1, |metadata| metadata.nlink())
 }
 
-/// The system does not tell.
+/// Not reported by the system.
 #[cfg(not(unix))]
 fn n_names(_: &File) -> u64 {
     1
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_lies_in_the_folder_is_opened() {
+    fn only_files_within_the_folder_are_opened() {
         let around = tempfile::tempdir().unwrap();
         let folder = around.path().join("model");
         fs::create_dir(&folder).unwrap();

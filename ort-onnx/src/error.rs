@@ -1,80 +1,80 @@
-//! Why a file is refused.
+//! The errors of ONNX files.
 
 use ort_tensor::DType;
 
-/// Why bytes are not a model that can be used.
+/// Why bytes cannot be used as a model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OnnxError {
-    /// The bytes are no messages of the schema.
+    /// The bytes are not messages of the schema.
     #[error("{path}, byte {offset}: {damage}")]
     Damaged {
         /// The field, as a path from the model.
         path: String,
-        /// Where it is in the file.
+        /// The offset in the file.
         offset: usize,
-        /// What is wrong there.
+        /// The defect.
         damage: Damage,
     },
-    /// More than the limits allow.
+    /// The file exceeds a limit.
     #[error("{path}: the file exceeds the limit on {limit}")]
     Limit {
         /// The field of [`Limits`](crate::Limits).
         limit: &'static str,
-        /// The field that is one too many.
+        /// The field at which the limit was exceeded.
         path: String,
     },
-    /// The decoder refuses what the check let pass.
+    /// The decoder rejects what the check accepted.
     #[error("the file cannot be decoded: {0}")]
     Decode(#[from] prost::DecodeError),
-    /// An IR version that has another schema.
-    #[error("the model has IR version {found}; versions 1 to {newest} are known", newest = crate::NEWEST_IR)]
+    /// An unsupported IR version.
+    #[error("the model has IR version {found}; versions 1 to {newest} are supported", newest = crate::NEWEST_IR)]
     IrVersion {
         /// The version.
         found: i64,
     },
-    /// No graph.
+    /// The graph is missing.
     #[error("the model has no graph")]
     NoGraph,
-    /// Functions that cannot be written out where they are called.
+    /// A function cannot be inlined.
     #[error("function `{function}`: {what}")]
     Function {
         /// The function.
         function: String,
-        /// What is wrong.
+        /// The reason.
         what: &'static str,
     },
 }
 
-/// What is wrong with the bytes of a field.
+/// The defect of a field's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// Reaches past the end of the message it is in.
+    /// The field reaches past the end of its message.
     #[error("the message ends within a field")]
     Cut,
-    /// A number of more than 64 bits.
-    #[error("a number has more than 64 bits")]
+    /// An integer of more than 64 bits.
+    #[error("an integer has more than 64 bits")]
     Varint,
-    /// The tag of no field.
-    #[error("{tag} is the tag of no field")]
+    /// An invalid tag.
+    #[error("{tag} is not a valid tag")]
     Tag {
-        /// What stands in its place.
+        /// The tag.
         tag: u64,
     },
-    /// A number where the schema has bytes, or the other way round.
-    #[error("the field is encoded as something else than it is")]
+    /// An integer where the schema has bytes, or vice versa.
+    #[error("the field has the wrong wire type")]
     WireType,
-    /// A text is not UTF-8.
+    /// A string is not UTF-8.
     #[error("the text is not UTF-8")]
     NotUtf8,
-    /// Packed numbers that end within one.
-    #[error("packed numbers end within one")]
+    /// The bytes of a packed list end within an element.
+    #[error("a packed list ends within an element")]
     Packed,
-    /// Messages too deep within messages.
-    #[error("too many messages lie within one another")]
+    /// Messages are nested too deeply.
+    #[error("messages are nested too deeply")]
     Depth,
-    /// Objects that would take too much memory.
+    /// The decoded messages would take too much memory.
     #[error("the messages take too much memory")]
     Objects,
 }
@@ -89,7 +89,7 @@ pub enum ElementsError {
         /// The number in the file.
         number: i32,
     },
-    /// A dimension is negative or too large for this machine.
+    /// A dimension is negative or too large for this machine's address space.
     #[error("dimension {index} is {dim}")]
     Dim {
         /// The position of the dimension.
@@ -102,7 +102,7 @@ pub enum ElementsError {
     Segment {
         /// The first element.
         begin: i64,
-        /// The one past the last element.
+        /// The end of the range of elements.
         end: i64,
     },
     /// A string is not UTF-8.
@@ -112,7 +112,7 @@ pub enum ElementsError {
         index: usize,
     },
     /// A number does not fit the element type.
-    #[error("element {index} is {value}, which is no {dtype}")]
+    #[error("element {index} is {value}, which is not a valid {dtype}")]
     OutOfRange {
         /// The element type.
         dtype: DType,
@@ -121,15 +121,15 @@ pub enum ElementsError {
         /// The number.
         value: i128,
     },
-    /// Elements are there twice.
-    #[error("there are elements in several fields")]
+    /// Elements occur in several fields.
+    #[error("several fields hold elements")]
     SeveralFields,
-    /// Where the elements are in another file is not said, or not in numbers.
+    /// The location of external data is missing or malformed.
     #[error("external data: {key} is {value:?}")]
     ExternalKey {
         /// The key.
         key: &'static str,
-        /// Its text; empty if it is absent.
+        /// Its value; empty if it is absent.
         value: String,
     },
     /// A file outside of the model's folder.
@@ -138,7 +138,7 @@ pub enum ElementsError {
         /// The name of the file.
         location: String,
     },
-    /// A file that was not given.
+    /// A file that was not passed.
     #[error("external data: there is no file `{location}`")]
     NoFile {
         /// The name of the file.
@@ -149,14 +149,14 @@ pub enum ElementsError {
     Range {
         /// The name of the file.
         location: String,
-        /// The first byte asked for.
+        /// The first byte required.
         offset: u64,
-        /// The one past the last.
+        /// The end of the required range.
         end: u64,
-        /// How many bytes there are.
+        /// The file's length.
         len: usize,
     },
-    /// Strings cannot be in another file.
+    /// Strings cannot be external.
     #[error("external data cannot be strings")]
     ExternalStrings,
 }

@@ -1,4 +1,4 @@
-//! Elements in other files: which ones, and which bytes of them.
+//! External data: the files that hold elements, and the byte ranges in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
@@ -8,22 +8,22 @@ use bytes::Bytes;
 use crate::error::ElementsError;
 use crate::schema::{AttributeProto, GraphProto, ModelProto, SparseTensorProto, TensorProto};
 
-/// The other files of a model, by the names that it calls them by.
+/// The external files of a model, by the names that it uses for them.
 pub type ExternalFiles = BTreeMap<String, Bytes>;
 
-/// The value of `data_location` for elements in another file.
+/// The value of `data_location` for external data.
 pub(crate) const EXTERNAL: i32 = 1;
 
 impl TensorProto {
-    /// Whether the elements are in another file.
+    /// Whether the elements are external.
     pub const fn is_external(&self) -> bool {
         self.data_location == EXTERNAL
     }
 
-    /// The name of the file that has the elements, by the rules: a relative path that stays inside the folder.
+    /// The name of the file with the elements: a relative path that stays inside the model's folder.
     ///
     /// # Errors
-    /// If there is none, or it may lead out.
+    /// If there is none, or it may lead out of the folder.
     pub fn location(&self) -> Result<&str, ElementsError> {
         let location = self.entry("location").filter(|location| !location.is_empty());
         let no_location = ElementsError::ExternalKey { key: "location", value: String::new() };
@@ -34,7 +34,7 @@ impl TensorProto {
         }
     }
 
-    /// The bytes of another file that are the elements: `n_bytes`, unless the model says how many.
+    /// The elements in an external file: `n_bytes`, unless the model specifies the length.
     pub(crate) fn external_bytes(
         &self,
         files: &ExternalFiles,
@@ -73,7 +73,7 @@ impl TensorProto {
     }
 }
 
-/// Whether a path stays inside the folder it starts from, on every system.
+/// Whether a path stays inside the folder that it is relative to, on every system.
 fn is_inside(location: &str) -> bool {
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     let leads_up = location.split(['/', '\\']).any(|part| part == "..");
@@ -83,7 +83,7 @@ fn is_inside(location: &str) -> bool {
         && Path::new(location).components().all(is_plain)
 }
 
-/// The names of all files that a model has elements in.
+/// The names of all external files of a model.
 ///
 /// # Errors
 /// If one may lead out of the model's folder.

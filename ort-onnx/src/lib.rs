@@ -43,23 +43,23 @@ pub use crate::schema::ModelProto;
 pub use crate::tensor::{Elements, shape, strings};
 pub use prost::DecodeError;
 
-/// The newest IR version that is read.
+/// The newest supported IR version.
 pub const NEWEST_IR: i64 = 14;
 
-/// The model in `bytes`, without functions of its own. Elements of tensors are slices of `bytes`.
+/// The model in `bytes`, with its functions inlined. Elements of tensors are slices of `bytes`.
 ///
 /// # Errors
-/// If the bytes are no model, want more than the limits allow, or have functions that call themselves.
+/// If the bytes are not a model, exceed the limits, or have functions that call themselves.
 pub fn open(bytes: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
     let mut model = decode(bytes, limits)?;
     functions::inline(&mut model, limits)?;
     Ok(model)
 }
 
-/// The model in `bytes` as it stands there.
+/// The model in `bytes` as it is stored, with its functions.
 ///
 /// # Errors
-/// If the bytes are no model, or want more than the limits allow.
+/// If the bytes are not a model, or exceed the limits.
 pub fn decode(bytes: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
     check::check(bytes, limits)?;
     let model = ModelProto::decode(bytes.clone())?;
@@ -72,7 +72,7 @@ pub fn decode(bytes: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
     }
 }
 
-/// The bytes of a file of the model; none if they are 2 GiB or more, which readers of protobuf refuse. Equal models
+/// The encoded model; `None` if it has 2 GiB or more, which readers of protobuf reject. Equal models
 /// give equal bytes.
 pub fn encode(model: &ModelProto) -> Option<Vec<u8>> {
     let is_short = i32::try_from(model.encoded_len()).is_ok();

@@ -1,11 +1,11 @@
-//! Which version of an operator a version of its set means.
+//! The version of an operator that follows from an opset version.
 //!
-//! A file imports sets of operators, each in one version; a node follows the newest version of its operator that
+//! A file imports opsets, each with one version; a node has the newest version of its operator that
 //! is not newer than that.
 
-/// The version of an operator that a node follows whose model imports `opset` of `domain` (empty for ai.onnx):
-/// the newest that is no newer, or if the operator came later, its first. Sets that ONNX does not define are in
-/// their first version.
+/// The version of an operator in a model that imports `opset` of `domain` (empty for ai.onnx):
+/// the newest that is not newer, or if the operator was introduced later, its first. In domains that ONNX does
+/// not define, it is 1.
 pub fn since_version(domain: &str, op_type: &str, opset: i64) -> i32 {
     let found = TABLE.binary_search_by_key(&(domain, op_type), |&(domain, name, _)| (domain, name));
     let versions = found.map_or(&[1][..], |at| TABLE[at].2);
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_means_the_newest_version_that_is_no_newer() {
+    fn an_opset_selects_the_newest_version_that_is_no_newer() {
         let cases = [
             ("", "Add", 13, 13),
             ("", "Add", 12, 7),

@@ -1,6 +1,6 @@
-//! The messages of onnx.proto and onnx-data.proto, field by field: those that a model or a value is made of.
+//! The messages of onnx.proto and onnx-data.proto that models and values consist of.
 //!
-//! `Option` appears where the presence of a field carries meaning; elsewhere the default does. Training
+//! A field is an `Option` where its presence has a meaning. Training
 //! information, device configurations and metadata of nodes, values and tensors have no field here and are
 //! skipped. Large messages are boxed where they are rare.
 //!
@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 
-/// A model: a graph, and what it needs and says of itself.
+/// A model: a graph, its requirements and metadata.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ModelProto {
     #[prost(int64, tag = "1")]
@@ -34,7 +34,7 @@ pub struct ModelProto {
     pub functions: Vec<FunctionProto>,
 }
 
-/// A domain of operators at one version.
+/// A domain of operators and its version.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct OperatorSetIdProto {
     /// Empty for ONNX's own.
@@ -44,7 +44,7 @@ pub struct OperatorSetIdProto {
     pub version: i64,
 }
 
-/// A named text.
+/// A key and its value.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StringStringEntryProto {
     #[prost(string, tag = "1")]
@@ -89,16 +89,16 @@ pub struct NodeProto {
     pub attribute: Vec<AttributeProto>,
     #[prost(string, tag = "7")]
     pub domain: String,
-    /// Which of several functions of one name.
+    /// Distinguishes functions with the same name.
     #[prost(string, tag = "8")]
     pub overload: String,
-    /// The version of the operator that the node follows. No field of onnx.proto, but what [`open`](crate::open)
-    /// finds out: of two nodes from different functions, each may follow another.
+    /// The version of the node's operator. Not a field of onnx.proto: [`open`](crate::open)
+    /// sets it, as nodes inlined from different functions may have different versions.
     #[prost(int32, tag = "536870911")]
     pub since_version: i32,
 }
 
-/// A parameter of a node.
+/// An attribute of a node.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct AttributeProto {
     #[prost(string, tag = "1")]
@@ -125,10 +125,10 @@ pub struct AttributeProto {
     pub graphs: Vec<GraphProto>,
     #[prost(message, optional, boxed, tag = "14")]
     pub tp: Option<Box<TypeProto>>,
-    /// Which of the others holds the value: a number of [`attribute_type`].
+    /// Which of the other fields holds the value: a number of [`attribute_type`].
     #[prost(int32, tag = "20")]
     pub r#type: i32,
-    /// In a function's body: the attribute of the function that this one is.
+    /// In a function's body: the attribute of the function that this one refers to.
     #[prost(string, tag = "21")]
     pub ref_attr_name: String,
     #[prost(message, optional, boxed, tag = "22")]
@@ -152,7 +152,7 @@ pub mod attribute_type {
     pub const TYPE_PROTO: i32 = 13;
 }
 
-/// An operator that is made of others.
+/// An operator defined by a graph of other operators.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct FunctionProto {
     #[prost(string, tag = "1")]
@@ -186,7 +186,7 @@ pub struct ValueInfoProto {
     pub r#type: Option<TypeProto>,
 }
 
-/// The type of a value: one of its messages, or none of those that are known here.
+/// The type of a value: one of its messages; none if its kind is unknown here.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TypeProto {
     #[prost(message, optional, tag = "1")]
@@ -206,7 +206,7 @@ pub struct TypeProto {
 pub struct TensorTypeProto {
     #[prost(int32, tag = "1")]
     pub elem_type: i32,
-    /// None if not even the rank is known.
+    /// `None` if the rank is unknown.
     #[prost(message, optional, tag = "2")]
     pub shape: Option<TensorShapeProto>,
 }
@@ -227,7 +227,7 @@ pub struct MapTypeProto {
     pub value_type: Option<Box<TypeProto>>,
 }
 
-/// A shape as far as it is known.
+/// A shape; dimensions may be unknown.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct TensorShapeProto {
     #[prost(message, repeated, tag = "1")]
@@ -245,7 +245,7 @@ pub struct DimensionProto {
     pub denotation: String,
 }
 
-/// A tensor: its elements in `raw_data`, in the field for their type, or in another file.
+/// A tensor: its elements in `raw_data`, in the field for their type, or external.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TensorProto {
     #[prost(int64, repeated, packed = "false", tag = "1")]
@@ -270,10 +270,10 @@ pub struct TensorProto {
     pub double_data: Vec<f64>,
     #[prost(uint64, repeated, tag = "11")]
     pub uint64_data: Vec<u64>,
-    /// Where another file has the elements: `location`, `offset`, `length`.
+    /// The location of external data: `location`, `offset`, `length`.
     #[prost(message, repeated, tag = "13")]
     pub external_data: Vec<StringStringEntryProto>,
-    /// 1 if the elements are in another file.
+    /// 1 if the elements are external.
     #[prost(int32, tag = "14")]
     pub data_location: i32,
 }
@@ -290,17 +290,17 @@ pub struct SegmentProto {
 /// A tensor that is mostly zero.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SparseTensorProto {
-    /// What is not zero, `[nnz]`; its name is the tensor's.
+    /// The non-zero elements, `[nnz]`; its name is the tensor's.
     #[prost(message, optional, tag = "1")]
     pub values: Option<TensorProto>,
-    /// Where: `[nnz]` linear, or `[nnz, rank]`.
+    /// Their indices: `[nnz]` linear, or `[nnz, rank]`.
     #[prost(message, optional, tag = "2")]
     pub indices: Option<TensorProto>,
     #[prost(int64, repeated, packed = "false", tag = "3")]
     pub dims: Vec<i64>,
 }
 
-/// Which field of a sequence or optional holds its values: the numbers of `elem_type`.
+/// The numbers of `elem_type`: which field of a sequence or optional holds its values.
 pub mod elem_type {
     pub const UNDEFINED: i32 = 0;
     pub const TENSOR: i32 = 1;
@@ -341,7 +341,7 @@ pub struct MapProto {
     pub values: Option<SequenceProto>,
 }
 
-/// A value or none.
+/// A value or nothing.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct OptionalProto {
     #[prost(string, tag = "1")]

@@ -1,4 +1,4 @@
-//! The elements of a `TensorProto`: raw, in the field for their type, or in another file.
+//! The elements of a `TensorProto`: raw, in the field for their type, or external.
 
 use bytes::Bytes;
 use ort_tensor::{DType, Shape};
@@ -10,7 +10,7 @@ use crate::schema::TensorProto;
 /// The elements of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Elements {
-    /// Numbers and truth values, row-major and little-endian.
+    /// Numbers and booleans, row-major and little-endian.
     Bytes(Bytes),
     /// Strings.
     Strings(Vec<String>),
@@ -34,11 +34,11 @@ impl TensorProto {
         shape(&self.dims)
     }
 
-    /// The elements, which share memory with the file they come from unless they have to be narrowed. Whether
-    /// they are as many as the shape says is not looked at.
+    /// The elements, which share memory with the file unless they have to be narrowed. Their
+    /// number is not compared with the shape.
     ///
     /// # Errors
-    /// If they are not whole, not there, or no elements of the type.
+    /// If elements are missing or incomplete, or do not fit the type.
     pub fn into_elements(self, files: &ExternalFiles) -> Result<Elements, ElementsError> {
         let dtype = self.dtype()?;
         if let Some(segment) = self.segment {
@@ -61,7 +61,7 @@ impl TensorProto {
     }
 }
 
-/// Dimensions as this machine has them.
+/// Dimensions as `usize`.
 ///
 /// # Errors
 /// If one is negative.
@@ -72,7 +72,7 @@ pub fn shape(dims: &[i64]) -> Result<Shape, ElementsError> {
     dims.iter().enumerate().map(dim).collect()
 }
 
-/// Texts that have to be UTF-8.
+/// Strings that must be UTF-8.
 ///
 /// # Errors
 /// If one is not.
@@ -98,7 +98,7 @@ fn typed_data(dtype: DType, proto: TensorProto) -> Result<Bytes, ElementsError> 
     })
 }
 
-/// The bytes of numbers, which stay where they are: there are little-endian machines only (see ort-tensor).
+/// The bytes of numbers, not copied: all supported machines are little-endian (see ort-tensor).
 fn owned<T: bytemuck::NoUninit + Send + Sync + 'static>(numbers: Vec<T>) -> Bytes {
     struct Numbers<T>(Vec<T>);
     impl<T: bytemuck::NoUninit> AsRef<[u8]> for Numbers<T> {
@@ -109,8 +109,8 @@ fn owned<T: bytemuck::NoUninit + Send + Sync + 'static>(numbers: Vec<T>) -> Byte
     Bytes::from_owner(Numbers(numbers))
 }
 
-/// The low bytes of each number, as many as an element takes, after a check that no more are
-/// needed. A type below eight bits has a byte's worth of elements in each number; floats are there
+/// The low bytes of each number, as many as an element has, after a check that they are
+/// sufficient. For a type below eight bits, each number holds a byte of elements; floats are stored
 /// as their bits.
 fn narrowed<T: Copy + Into<i128>>(dtype: DType, data: &[T]) -> Result<Bytes, ElementsError> {
     let n_bytes = dtype.word_bytes().unwrap_or(1);
@@ -126,8 +126,8 @@ fn narrowed<T: Copy + Into<i128>>(dtype: DType, data: &[T]) -> Result<Bytes, Ele
     Ok(Bytes::from(bytes))
 }
 
-/// What the number of one element can be. Bits may come sign-extended, so all types but the
-/// unsigned integers and bool have the negative numbers of their width too.
+/// The allowed numbers of an element. Bits may be sign-extended, so all types but
+/// unsigned integers and bool also allow negative numbers of their width.
 fn range(dtype: DType) -> (i128, i128) {
     let bits = dtype.bits().max(8);
     let all_ones = (1_i128 << bits) - 1;

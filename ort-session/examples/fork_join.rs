@@ -1,7 +1,7 @@
-//! `fork_join [THREADS]`: what it costs a kernel to share its work, by the size and the number of
+//! `fork_join [THREADS]`: the overhead of a kernel that divides its work among threads, by the size and number of
 //! parts and the time between two kernels.
 //!
-//! A provider of its own runs the one node of a model with a kernel that measures its threads.
+//! A custom provider runs the model's only node with a kernel that measures its threads.
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
 use std::error::Error;
@@ -68,7 +68,7 @@ impl Kernel for Probe {
     }
 }
 
-/// The least of ten rounds each.
+/// The fastest of ten rounds each.
 fn measure(
     threads: &dyn Threads,
     n_parts: usize,
@@ -93,7 +93,7 @@ fn measure(
     best
 }
 
-/// Computes for about so long.
+/// Computes for this long.
 fn busy(time: Duration) {
     let start = Instant::now();
     while black_box(start).elapsed() < time {

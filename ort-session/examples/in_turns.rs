@@ -1,7 +1,7 @@
-//! `in_turns THREADS SECONDS MODEL …`: sessions of several models in one process, made in this order, whose
-//! runs take turns. Prints a line of JSON: the least milliseconds of a run of each.
+//! `in_turns THREADS SECONDS MODEL …`: sessions of several models in one process, created in this order, whose
+//! runs alternate. Prints a line of JSON: the minimal run time of each in milliseconds.
 //!
-//! Inputs are numbers of no obvious pattern between −1 and 1; dimensions that are not known are 1.
+//! Inputs are pseudo-random numbers between −1 and 1; unknown dimensions are 1.
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
 use std::error::Error;
@@ -37,9 +37,9 @@ fn main() -> Result<(), Failure> {
 
 fn inputs(session: &Session) -> Result<Vec<(String, Tensor)>, Failure> {
     let described = session.inputs().into_iter().map(|input| {
-        let Type::Tensor(ty) = &input.ty else { return Err("an input is no tensor".into()) };
+        let Type::Tensor(ty) = &input.ty else { return Err("an input is not a tensor".into()) };
         if ty.dtype != DType::F32 {
-            return Err(format!("`{}` is no input of floats", input.name).into());
+            return Err(format!("`{}` is not an input of floats", input.name).into());
         }
         let dims = ty.dims.iter().flatten().map(|dim| Dim::known(dim).unwrap_or(1));
         let shape: Vec<usize> = dims.collect();

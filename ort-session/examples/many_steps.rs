@@ -1,5 +1,5 @@
-//! `many_steps`: what a step costs beside its arithmetic, in models of 1,000 nodes that compute next
-//! to nothing.
+//! `many_steps`: the overhead of a step, in models of 1,000 nodes with almost no
+//! arithmetic.
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
 use std::error::Error;
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A session of `N_STEPS` of the nodes in turns, each of which reads `$`, what the one before makes.
+/// A session of `N_STEPS` of the nodes in rotation; `$` in each is the output of the previous one.
 fn session(nodes: &[&str]) -> Result<Session, Box<dyn Error>> {
     let last = N_STEPS - 1;
     let mut text = format!(

@@ -17,13 +17,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let dropped = private_mib()?;
     let (packed, copied) = (mib(memory.packed_heap.n_bytes()), mib(memory.copied_bytes()));
     println!("private MiB: {before:.1} before, {loaded:.1} loaded, {dropped:.1} dropped");
-    println!("  stated: {packed:.1} packed, {copied:.1} copied");
+    println!("  reported: {packed:.1} packed, {copied:.1} copied");
     println!("  beyond: {:.1}", loaded - before - packed - copied);
     Ok(())
 }
 
 fn private_mib() -> Result<f64, Box<dyn Error>> {
-    let memory = process_memory()?.ok_or("this system does not tell")?;
+    let memory = process_memory()?.ok_or("this system does not report the memory of a process")?;
     Ok(mib(usize::try_from(memory.rss_anon)?))
 }
 

@@ -1,8 +1,8 @@
-//! `paced MODEL THREADS CALLERS SECONDS HERTZ`: runs a model from several threads at once, each so many
-//! times a second, or without a pause where that is 0. Prints a line of JSON: how many runs there
-//! were, in how many seconds, how long they took together, and the processor time of the process.
+//! `paced MODEL THREADS CALLERS SECONDS HERTZ`: runs a model from several threads at once, each at this
+//! rate, or without a pause if it is 0. Prints a line of JSON: the number of runs,
+//! the elapsed seconds, the sum of run times, and the processor time of the process.
 //!
-//! Inputs are zeros; dimensions that are not known are 1. Needs Linux, for the processor time.
+//! Inputs are zeros; unknown dimensions are 1. Needs Linux, for the processor time.
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
 use std::error::Error;
@@ -44,7 +44,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs for so long; how many runs there were, and how long they took.
+/// Runs for this long; returns the number of runs and their total time.
 fn caller(
     session: &Session,
     inputs: &[(String, Tensor)],
@@ -68,7 +68,7 @@ fn pairs(inputs: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
 
 fn inputs(session: &Session) -> Result<Vec<(String, Tensor)>, Failure> {
     let described = session.inputs().into_iter().map(|input| {
-        let Type::Tensor(ty) = &input.ty else { return Err("an input is no tensor".into()) };
+        let Type::Tensor(ty) = &input.ty else { return Err("an input is not a tensor".into()) };
         let dims = ty.dims.iter().flatten().map(|dim| Dim::known(dim).unwrap_or(1));
         Ok((input.name, Tensor::zeros(ty.dtype, &dims.collect::<Vec<_>>())?))
     });

@@ -1,12 +1,12 @@
-//! What profiling costs: one session runs in turns with and without, and beside it two others, one of
-//! which collects a trace. What the other without differs by is what sessions differ by anyhow: where
-//! their memory lies.
+//! The overhead of profiling: one session alternates runs with and without it, together with two other sessions, one of
+//! which collects a trace. The difference between the two without profiling is the noise between sessions, whose
+//! memory lies at different addresses.
 //!
 //! ```text
 //! cargo run --release -p ort-session --example profiling -- MODEL [THREADS [ROUNDS]]
 //! ```
 
-#![expect(clippy::print_stdout, reason = "a program talks to its user")]
+#![expect(clippy::print_stdout, reason = "a program that prints")]
 
 use std::error::Error;
 use std::time::Instant;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut times = arms.map(|_| Vec::new());
     for round in 0..n_rounds {
         for i in 0..arms.len() {
-            // Each comes after each other as often.
+            // Each follows each other one equally often.
             let which = (i * (1 + round % 2 * 2) + round) % arms.len();
             let start = Instant::now();
             arms[which].1()?;
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn inputs(session: &Session) -> Result<Vec<(String, Tensor)>, Box<dyn Error>> {
     let mut inputs = Vec::new();
     for input in session.inputs() {
-        let Type::Tensor(ty) = &input.ty else { return Err("an input is no tensor".into()) };
+        let Type::Tensor(ty) = &input.ty else { return Err("an input is not a tensor".into()) };
         let dims = ty.dims.iter().flatten();
         let shape: Vec<usize> = dims.map(|dim| Dim::known(dim).unwrap_or(1)).collect();
         inputs.push((input.name, Tensor::zeros(ty.dtype, &shape)?));

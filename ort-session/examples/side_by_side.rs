@@ -1,6 +1,6 @@
-//! `side_by_side THREADS SECONDS`: what it brings to run branches of a graph side by side, and what it
-//! costs where there are none. For four branches of matrix products and for a chain of as many, a line
-//! of JSON: the least milliseconds of a run in sequential and in parallel mode, whose runs take turns.
+//! `side_by_side THREADS SECONDS`: the gain of running branches of a graph in parallel, and the
+//! cost where there are none. For four branches of matrix products and for a chain of as many, prints a line
+//! of JSON: the minimal run time in sequential and in parallel mode, whose runs alternate.
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
 use std::error::Error;
@@ -12,7 +12,7 @@ use ort_session::{DType, ExecutionMode, Level, ModelBytes, Session, Tensor};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Products in a branch.
+/// Products in each branch.
 const N_PRODUCTS: usize = 16;
 
 fn main() -> Result<(), Failure> {
@@ -36,7 +36,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// A model of branches that begin with the same input and end in one sum, each a chain of products of
+/// A model of branches that start with the same input and are summed at the end, each a chain of products of
 /// `n`×`n`.
 fn products(n_branches: usize, n: usize) -> Result<Vec<u8>, Failure> {
     let mut text = format!("graph(x: float[{n}, {n}]) -> (y) {{\n");
@@ -57,10 +57,10 @@ fn products(n_branches: usize, n: usize) -> Result<Vec<u8>, Failure> {
     Ok(ort_format::write(&file)?)
 }
 
-/// The least milliseconds of a run in each mode.
+/// The minimal run time in each mode, in milliseconds.
 fn compare(model: &[u8], n: usize, n_threads: usize, time: Duration) -> Result<[f64; 2], Failure> {
     let session = |mode| {
-        // Equal nodes would become one.
+        // At higher levels, equal nodes would be merged.
         let builder = Session::builder().level(Level::Disable).threads(n_threads);
         builder.execution_mode(mode).commit(ModelBytes::from_vec(model.to_vec()))
     };
@@ -69,7 +69,7 @@ fn compare(model: &[u8], n: usize, n_threads: usize, time: Duration) -> Result<[
     let (mut least, start) = ([Duration::MAX; 2], Instant::now());
     while start.elapsed() < time {
         for (session, least) in sessions.iter().zip(&mut least) {
-            // A few runs in a row, as in use: the first wakes who sleeps.
+            // A few consecutive runs, as in real use: the first wakes sleeping workers.
             for _ in 0..8 {
                 let run = Instant::now();
                 session.run([("x", &x)])?;

@@ -1,4 +1,4 @@
-//! What a run takes for its values, known before it runs.
+//! The memory that a run needs for its values, known in advance.
 
 // collects are bounded: as long as the graph's lists
 
@@ -11,24 +11,24 @@ use crate::plan::{Args, Layout, Place, Plan, StepLayout};
 use crate::run::RunError;
 use crate::session::Session;
 
-/// The memory that a run on inputs of these shapes takes, in bytes, beside the inputs and what the
-/// session holds anyway.
+/// The memory of a run on inputs of these shapes, in bytes, in addition to the inputs and the
+/// session's own memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Activations {
-    /// The block that holds all intermediate values and scratch, exactly. Where the shapes before were a little
-    /// smaller, it has room for the next that are a little larger: up to a quarter more of what changed.
+    /// The size of the block with all intermediate values and scratch memory. If it was adapted from slightly smaller
+    /// shapes, it has room for slightly larger ones: up to a quarter more of what changed.
     pub arena: usize,
-    /// The most that is needed at once of what is in the block: none can be smaller.
+    /// The peak of the live bytes in the block: a lower bound of any block's size.
     pub live: usize,
-    /// The outputs, as far as their shapes are known. They are new in every run and belong to the
+    /// The outputs, as far as their shapes are known. They are allocated for every run and owned by the
     /// caller.
     pub outputs: usize,
-    /// Every step, in the order in which they run.
+    /// Every step, in execution order.
     pub steps: Vec<StepActivations>,
 }
 
-/// What is in the block while one step runs.
+/// The contents of the block during one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StepActivations {
@@ -36,22 +36,22 @@ pub struct StepActivations {
     pub node: String,
     /// The operator.
     pub op_type: String,
-    /// What is needed then of values and scratch.
+    /// The bytes of live values and scratch memory.
     pub live: usize,
-    /// The part of it that is the step's scratch.
+    /// The step's scratch memory.
     pub scratch: usize,
-    /// Whether only the run can tell what the step makes, because its shapes depend on data, or
-    /// because it runs subgraphs. That memory comes beside the block.
+    /// Whether the step's memory is only known at run time, because its shapes depend on data, or
+    /// because it runs subgraphs. That memory is allocated outside of the block.
     pub is_dynamic: bool,
 }
 
 impl Activations {
-    /// Whether the block and the outputs are all that a run takes: no step is dynamic.
+    /// Whether the block and the outputs are all the memory of a run: no step is dynamic.
     pub fn is_all(&self) -> bool {
         self.n_dynamic() == 0
     }
 
-    /// How many steps are dynamic.
+    /// The number of dynamic steps.
     pub fn n_dynamic(&self) -> usize {
         self.steps.iter().filter(|step| step.is_dynamic).count()
     }
@@ -82,11 +82,11 @@ impl Activations {
 }
 
 impl Session {
-    /// What a run on these inputs would take. It is worked out as a run does it first of all, so
-    /// that a run which follows finds that done; what the inputs contain does not matter.
+    /// The memory of a run on these inputs. This plans the layout, which a subsequent
+    /// run then reuses; the elements of the inputs do not matter.
     ///
     /// # Errors
-    /// As [`Session::run`], for what can be known before a run.
+    /// As [`Session::run`], for errors that are detected before a run.
     pub fn activations<'a>(
         &self,
         inputs: impl Into<RunInputs<'a>>,
@@ -98,8 +98,8 @@ impl Session {
         Ok(Activations::of(&self.plan, &layout))
     }
 
-    /// The same for inputs of these shapes. Those that are not named have the shape that the model
-    /// states; an input that is no tensor, or whose shape the model leaves open, has to be given to
+    /// The same for inputs of these shapes. Other inputs have the shape that the model
+    /// declares; an input that is not a tensor, or whose shape the model leaves open, must be passed to
     /// [`Session::activations`] itself.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Session {
         let mut inputs = RunInputs::default();
         for &(name, shape) in shapes {
             let id = graph.inputs().iter().find(|&&id| graph.value(id).name == name);
-            // A name or kind that does not fit is told when all inputs are checked.
+            // A wrong name or kind is reported when all inputs are checked.
             let dtype = id.and_then(|&id| graph.fact(id).dtype()).unwrap_or(DType::F32);
             inputs = inputs.with(name, zeros(name, dtype, shape)?);
         }

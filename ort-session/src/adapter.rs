@@ -55,7 +55,7 @@ pub enum AdapterError {
         error: FormatError,
     },
     /// A parameter has a type that this crate does not know.
-    #[error("parameter `{name}`: element type {number} is not known")]
+    #[error("parameter `{name}`: unknown element type {number}")]
     DType {
         /// The parameter.
         name: String,
@@ -97,7 +97,7 @@ impl Adapter {
     /// The adapter in a file, which is mapped.
     ///
     /// # Errors
-    /// If the file cannot be read, is no valid adapter, or its tensors need a copy for which there is no memory.
+    /// If the file cannot be read, is not a valid adapter, or its tensors need a copy for which there is no memory.
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, AdapterError> {
         Self::from_bytes(&ModelBytes::from_path(path, Load::Auto)?)
     }
@@ -105,7 +105,7 @@ impl Adapter {
     /// The adapter in the bytes of a file.
     ///
     /// # Errors
-    /// If it is no valid adapter, or its tensors need a copy for which there is no memory.
+    /// If it is not a valid adapter, or its tensors need a copy for which there is no memory.
     pub fn from_bytes(bytes: &ModelBytes) -> Result<Self, AdapterError> {
         let found = open_adapter(bytes.as_slice(), &Limits::default());
         let of_file =
@@ -232,7 +232,7 @@ mod tests {
         let error = Adapter::new(1, 1, [one(), one()]).to_bytes().unwrap_err().to_string();
         assert_eq!(
             error,
-            "what would be written is not valid: adapter: parameter \"a\" occurs twice"
+            "the file would not be valid: adapter: parameter \"a\" occurs twice"
         );
     }
 }

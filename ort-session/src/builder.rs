@@ -35,11 +35,11 @@ use crate::session::Session;
 use crate::settings::SavedModel;
 use crate::threads::{BranchOptions, PoolOptions, memory_share};
 
-/// Settings of a session to be.
+/// The settings of a future session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionBuilder {
     pub(crate) options: Options,
-    /// Passes of the optimizer that keys turn on or off.
+    /// Optimizer passes that configuration keys enable or disable.
     pub(crate) passes: BTreeMap<&'static str, bool>,
     pub(crate) n_threads: Option<usize>,
     pub(crate) max_threads: Option<usize>,
@@ -48,12 +48,12 @@ pub struct SessionBuilder {
     pub(crate) load: Load,
     pub(crate) cpu: CpuOptions,
     providers: Vec<Arc<dyn ExecutionProvider>>,
-    /// Operators besides those of ort-ops.
+    /// Operators in addition to those of ort-ops.
     pub(crate) operators: Vec<OpDef>,
     limits: Limits,
     import_limits: ImportLimits,
     pub(crate) arena: Arena,
-    /// What ONNX Runtime's keys `enable_cpu_mem_arena` and `enable_mem_pattern` said.
+    /// The values of ONNX Runtime's keys `enable_cpu_mem_arena` and `enable_mem_pattern`.
     pub(crate) arena_keys: [Option<bool>; 2],
     activations_cap: Option<usize>,
     cache_dir: Option<PathBuf>,
@@ -89,7 +89,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Enables these optimizer passes too, which change results by more than rounding, such as
+    /// Also enables these optimizer passes, which change results by more than rounding, such as
     /// GeluApproximation. An unknown name is an error when the graph is optimized.
     #[must_use]
     pub fn enable_optimizers(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
@@ -279,7 +279,7 @@ impl SessionBuilder {
         let saved = saved.map_err(|path| SessionError::SavedFormat { path })?;
         let optimized = |builder: Self| -> Result<Optimized, SessionError> {
             let settings = builder.resolved()?;
-            settings.check_end("model_loading_uri")?;
+            settings.check_cancelled("model_loading_uri")?;
             let optimized = settings.optimized(source.load(&settings)?, start)?;
             if let Some(path) = &saved {
                 optimized.write(path)?;
@@ -287,8 +287,8 @@ impl SessionBuilder {
             Ok(optimized)
         };
         let Some(folder) = self.cache_dir.take() else { return optimized(self)?.commit() };
-        // What a cache folder has is packed, which the saved model is not to be. The trace is the
-        // session's.
+        // A cached file has packed constants, which the saved model must not have. The trace belongs to
+        // the session.
         let saver = saved.is_some().then(|| Self { profiling: Profiling::Off, ..self.clone() });
         let session = cache::session(&folder, &source, self)?;
         saver.map(optimized).transpose()?;
@@ -296,15 +296,15 @@ impl SessionBuilder {
     }
 
     /// Optimizes the graph of a file, to save it, inspect it, or build a session from it. ONNX
-    /// Runtime (1.31) runs models saved at levels up to `layout`, there on machines with the same
-    /// vector width; level `all` uses forms that only this runtime has.
+    /// Runtime (1.31) runs models saved at levels up to `layout`, that level only on machines with the same
+    /// vector width; level `all` uses node types that only this runtime has.
     ///
     /// # Errors
     /// If the file cannot be read or is invalid, or the model is unsupported.
     pub fn optimize_from_file(self, path: impl AsRef<Path>) -> Result<Optimized, SessionError> {
         let start = Instant::now();
         let settings = self.resolved()?;
-        settings.check_end("model_loading_uri")?;
+        settings.check_cancelled("model_loading_uri")?;
         settings.optimized(settings.bytes_of(path)?, start)
     }
 
@@ -317,7 +317,7 @@ impl SessionBuilder {
         self.resolved()?.optimized(bytes, start)
     }
 
-    /// The settings with all that follows from them.
+    /// The settings, with all derived ones.
     pub(crate) fn resolved(mut self) -> Result<Resolved, SessionError> {
         let clock = Clock::new(self.load_limits.max_time);
         let profiler = Profiler::new(std::mem::take(&mut self.profiling));
@@ -325,15 +325,15 @@ impl SessionBuilder {
         let own = || ort_optimizer::passes().map(|(name, ..)| name);
         self.options.enabled.iter().try_for_each(|name| known(name, own))?;
         for (name, _, exactness) in ort_optimizer::passes() {
-            // What a key says that is so anyway says nothing.
+            // A key that requests the default has no effect.
             match (self.passes.get(name), exactness) {
                 (Some(true), Exactness::Approximate) => self.options.enabled.push(name.to_owned()),
                 (Some(true) | None, _) | (Some(false), Exactness::Approximate) => {}
                 (Some(false), _) => self.options.disabled.push(name.to_owned()),
             }
         }
-        let told = self.pool.n_given().or(self.n_threads);
-        let n_threads = told.unwrap_or_else(|| self.thread_count().n_threads());
+        let requested = self.pool.n_given().or(self.n_threads);
+        let n_threads = requested.unwrap_or_else(|| self.thread_count().n_threads());
         self.cpu.max_threads = Some(n_threads);
         self.cpu.fuses = self.options.level == Level::All;
         self.providers.push(Arc::new(CpuProvider::new(self.cpu)?));
@@ -368,7 +368,7 @@ impl SessionBuilder {
     }
 }
 
-/// How many channels a block has, as the first provider wants it that wants blocks.
+/// The preferred block size of the first provider that prefers NCHWc.
 fn layout_block(providers: &[Arc<dyn ExecutionProvider>]) -> Option<usize> {
     providers.iter().find_map(|provider| match provider.preferred_layout() {
         Layout::Nchw => None,
@@ -376,7 +376,7 @@ fn layout_block(providers: &[Arc<dyn ExecutionProvider>]) -> Option<usize> {
     })
 }
 
-/// That this is one of these names of the optimizer's passes.
+/// Fails unless each of these is the name of an optimizer pass.
 fn known<I: Iterator<Item = &'static str>>(
     name: &str,
     names: impl Fn() -> I,

@@ -1,4 +1,4 @@
-//! The end of a run or of loading, from another thread.
+//! Cancellation of a run or of loading, from another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,40 +6,40 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ort_tensor::Ending;
 use web_time::Instant;
 
-/// Ends runs and loading from any thread. Clones are one.
+/// Cancels runs and loading from any thread. Clones share their state.
 ///
-/// A run looks at it between two steps, between two iterations of a loop, and between the parts of a step's
-/// work. Loading looks at it between the file, the graph, each pass of the optimizer and each node that is
+/// A run checks it between two steps, between two iterations of a loop, and between the parts of a step's
+/// work. Loading checks it between the file, the graph, each pass of the optimizer and each node that is
 /// compiled, and between the parts of what it computes.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
-    is_told: Arc<AtomicBool>,
-    /// When it is as good as told; of loading with a limit only.
+    is_explicit: Arc<AtomicBool>,
+    /// When it counts as cancelled; only for loading with a time limit.
     deadline: Option<Instant>,
 }
 
 impl Cancel {
-    /// Not cancelled yet.
+    /// A new one, not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ends what this was given to, for good.
+    /// Cancels everything this was passed to, permanently.
     pub fn cancel(&self) {
-        self.is_told.store(true, Ordering::Relaxed);
+        self.is_explicit.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody called [`Cancel::cancel`].
+    /// Whether [`Cancel::cancel`] was called.
     pub fn is_cancelled(&self) -> bool {
-        self.is_told() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        self.is_explicit() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Whether it was not only the clock.
-    pub(crate) fn is_told(&self) -> bool {
-        self.is_told.load(Ordering::Relaxed)
+    /// Whether it was cancelled explicitly, not by the deadline.
+    pub(crate) fn is_explicit(&self) -> bool {
+        self.is_explicit.load(Ordering::Relaxed)
     }
 
-    /// The same, for what is to end by then as well.
+    /// The same, with a deadline.
     pub(crate) fn until(self, deadline: Instant) -> Self {
         Self { deadline: Some(deadline), ..self }
     }

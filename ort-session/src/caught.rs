@@ -1,9 +1,9 @@
-//! Panics of kernels, which are errors to a session.
+//! Panics of kernels become errors of the session.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What `body` returns, or what its panic said. Whatever it wrote to is to be as good after a panic
-/// as before: nothing, or memory whose contents nobody relies on.
+/// The result of `body`, or the message of its panic. What it wrote to must be valid after a panic:
+/// nothing, or memory whose contents are not read.
 pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().copied();

@@ -1,4 +1,4 @@
-//! Whether the inputs of a run fit the model.
+//! Validation of a run's inputs against the model.
 
 // collects are bounded: as long as the graph's lists
 
@@ -8,7 +8,7 @@ use ort_tensor::ValueView;
 use crate::error::InputError;
 use crate::inputs::RunInputs;
 
-/// The inputs in the order of the graph's, defaults filled in.
+/// The inputs in the order of the graph's, with defaults filled in.
 pub(crate) fn checked<'a>(
     graph: &'a Graph,
     inputs: &'a RunInputs<'_>,
@@ -57,7 +57,7 @@ fn named(graph: &Graph, name: &str) -> Result<usize, InputError> {
     })
 }
 
-/// Whether a value is of the declared type. Tensors, the common case, cost no allocation.
+/// Whether a value has the declared type. Tensors, the common case, cause no allocation.
 fn fits(expected: &Type, view: ValueView<'_>) -> bool {
     match (expected, view) {
         (Type::Unknown, _) => true,
@@ -73,7 +73,7 @@ fn fits(expected: &Type, view: ValueView<'_>) -> bool {
     }
 }
 
-/// The type of a value that is there.
+/// The type of a value.
 pub(crate) fn type_of(view: ValueView<'_>) -> Type {
     match view {
         ValueView::Tensor(view) => ort_graph::Fact::shaped(view.dtype(), view.shape()).ty,

@@ -1,4 +1,4 @@
-//! The outputs that a run is asked for: from names to values.
+//! The requested outputs of a run: from names to values.
 
 // collects are bounded: as long as the graph's lists
 
@@ -12,26 +12,26 @@ use crate::nearest::nearest;
 use crate::plan::{Plan, Selection};
 use crate::run::{Memory, Targets};
 
-/// The outputs that a run is asked for.
+/// The requested outputs of a run.
 #[derive(Debug)]
 pub(crate) struct Chosen<'p> {
     plan: &'p Plan,
-    /// `None` for all there are.
+    /// `None` for all outputs.
     selection: Option<Arc<Selection>>,
-    /// Those to return, in order.
+    /// The outputs to return, in order.
     pub(crate) outputs: Cow<'p, [ValueId]>,
     /// Their names.
     pub(crate) names: Arc<[String]>,
 }
 
 impl<'p> Chosen<'p> {
-    /// All outputs of the plan, of these names.
+    /// All outputs of the plan, with these names.
     pub(crate) fn all(plan: &'p Plan, names: &Arc<[String]>) -> Self {
         let outputs = Cow::Borrowed(plan.graph.outputs());
         Self { plan, selection: None, outputs, names: names.clone() }
     }
 
-    /// Those of these names, or all without any, and where some of them go.
+    /// The outputs with these names, or all if there are no names, and the memory for some of them.
     pub(crate) fn new<'t>(
         plan: &'p Plan,
         names: Option<&[String]>,
@@ -56,7 +56,7 @@ impl<'p> Chosen<'p> {
     }
 }
 
-/// The outputs of these names, of which none comes twice.
+/// The outputs with these names, which must be distinct.
 fn each_once<'a>(
     graph: &Graph,
     names: impl Iterator<Item = &'a str>,

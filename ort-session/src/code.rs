@@ -1,4 +1,4 @@
-//! ONNX Runtime's codes of errors, for bindings that speak its languages.
+//! ONNX Runtime's error codes, for bindings to its APIs.
 
 use ort_graph::ImportError;
 use ort_loader::LoadError;
@@ -6,22 +6,22 @@ use ort_loader::LoadError;
 use crate::error::SessionError;
 use crate::run::RunError;
 
-/// The code of a status in ONNX Runtime's C API, and the class of an exception in its Python API. Those of
-/// situations that there are not here are left out.
+/// The code of a status in ONNX Runtime's C API, and the class of an exception in its Python API. Codes
+/// without a corresponding error are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// `FAIL`: for another reason than those below.
+    /// `FAIL`: any other reason.
     Fail = 1,
-    /// `INVALID_ARGUMENT`: an argument, an input or an output that does not fit.
+    /// `INVALID_ARGUMENT`: an invalid argument, input or output.
     InvalidArgument = 2,
-    /// `NO_SUCHFILE`: the model's file, or one that it needs, is not there.
+    /// `NO_SUCHFILE`: the model's file, or one that it needs, does not exist.
     NoSuchFile = 3,
-    /// `RUNTIME_EXCEPTION`: a fault of the runtime.
+    /// `RUNTIME_EXCEPTION`: an error of the runtime.
     RuntimeException = 6,
-    /// `INVALID_PROTOBUF`: the bytes are no model.
+    /// `INVALID_PROTOBUF`: the bytes are not a model.
     InvalidProtobuf = 7,
-    /// `NOT_IMPLEMENTED`: the model needs what this runtime does not have.
+    /// `NOT_IMPLEMENTED`: the model needs something that is not supported.
     NotImplemented = 9,
     /// `INVALID_GRAPH`: the file is valid, but the model is not.
     InvalidGraph = 10,
@@ -32,7 +32,7 @@ pub enum ErrorCode {
 }
 
 impl SessionError {
-    /// ONNX Runtime's code of it.
+    /// The corresponding error code of ONNX Runtime.
     pub fn code(&self) -> ErrorCode {
         match self {
             SessionError::Load(LoadError::Missing { .. }) => ErrorCode::NoSuchFile,
@@ -58,7 +58,7 @@ impl SessionError {
 }
 
 impl RunError {
-    /// ONNX Runtime's code of it.
+    /// The corresponding error code of ONNX Runtime.
     pub const fn code(&self) -> ErrorCode {
         match self {
             RunError::Input(_) | RunError::Output(_) => ErrorCode::InvalidArgument,

@@ -1,4 +1,4 @@
-//! What can go wrong between a path and a session, and between a caller and a run.
+//! The errors of loading a session, saving a model, and calling a run.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,26 +18,26 @@ use crate::load_limits::LoadLimitError;
 use crate::plan::PlanError;
 use crate::threads::Affinities;
 
-/// A model that cannot become a session.
+/// A model that cannot be loaded as a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// The file cannot be had.
+    /// The file cannot be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The file is something else than a model.
+    /// The file is not a model.
     #[error("this is {format}, not an ONNX or ORT model: {}", format.advice())]
     NotAModel {
-        /// What it is.
+        /// Its format.
         format: FileFormat,
     },
-    /// The bytes are no sound `.ort` file.
+    /// The bytes are not a valid `.ort` file.
     #[error(transparent)]
     Format(#[from] Box<FormatError>),
-    /// The bytes are no sound `.onnx` file.
+    /// The bytes are not a valid `.onnx` file.
     #[error(transparent)]
     Onnx(#[from] Box<OnnxError>),
-    /// The model has elements in a file whose name leads out of its folder.
+    /// The model has external data in a file outside of its folder.
     #[error(transparent)]
     External(#[from] ElementsError),
     /// The file is valid, but the model is not valid or has unknown operators.
@@ -46,24 +46,24 @@ pub enum SessionError {
     /// Optimizing failed.
     #[error(transparent)]
     Optimize(#[from] Box<OptimizeError>),
-    /// No provider runs some node, or none could compile it.
+    /// No provider runs some node, or its provider could not compile it.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The caller called [`Cancel::cancel`](crate::Cancel::cancel).
+    /// [`Cancel::cancel`](crate::Cancel::cancel) was called.
     #[error("loading was cancelled")]
     Cancelled,
-    /// The model wants more than it may have.
+    /// The model exceeds a limit.
     #[error(transparent)]
     Limit(#[from] LoadLimitError),
-    /// No pass of the optimizer has the name of one to be left out.
+    /// An optimizer pass to be disabled is unknown.
     #[error("there is no optimizer `{name}`{}", did_you_mean(*nearest))]
     UnknownOptimizer {
-        /// The name given.
+        /// The name.
         name: String,
-        /// The one that was probably meant.
+        /// The name that was probably meant.
         nearest: Option<&'static str>,
     },
-    /// An operator that was added has the name of a standard one.
+    /// A custom operator has the name of a standard one.
     #[error("{domain}:{name} is a standard operator, which cannot be replaced")]
     StandardOperator {
         /// The domain.
@@ -71,29 +71,29 @@ pub enum SessionError {
         /// The operator.
         name: &'static str,
     },
-    /// The file has constants only as they are packed for other settings or another machine.
+    /// The file's constants are only packed for another target.
     #[error(
         "the file's weights are packed for `{packed_for}`, and this is `{here}`: run the original \
          model, or pack it for this machine"
     )]
     IncompatibleTarget {
-        /// What they are packed for.
+        /// The target of the file.
         packed_for: String,
-        /// What the session would want them packed for.
+        /// The target of the session.
         here: String,
     },
-    /// A packed file whose bytes are not those that were written.
-    #[error("the file is damaged: its sum is not that of its bytes")]
+    /// The bytes of a packed file do not match its checksum.
+    #[error("the file is damaged: its checksum does not match")]
     Damaged,
     /// An override of a free dimension that does not fit the inputs.
     #[error(transparent)]
     FreeDimension(#[from] FreeDimensionError),
-    /// An initializer that is given and does not fit the model's.
+    /// A replaced initializer does not match the model's.
     #[error(transparent)]
     Initializer(#[from] InitializerError),
-    /// The name of the file for the optimized model says that it is to have another format.
+    /// The extension of the file for the optimized model is that of another format.
     #[error(
-        "{}: only .ort files are written: name it so, or set session.save_model_format to ORT",
+        "{}: only .ort files are written: use that extension, or set session.save_model_format to ORT",
         path.display()
     )]
     SavedFormat {
@@ -101,36 +101,36 @@ pub enum SessionError {
         path: PathBuf,
     },
     /// The optimized model cannot be saved.
-    #[error("the optimized model is not saved: {0}")]
+    #[error("the optimized model cannot be saved: {0}")]
     Save(#[from] SaveError),
-    /// The machine lacks the instruction set that was asked for.
+    /// The machine lacks the requested instruction set.
     #[error(transparent)]
     Isa(#[from] UnavailableIsa),
-    /// There are affinities for another number of helpers.
+    /// The number of affinities is not the number of workers.
     #[error(
-        "there are affinities for {n_groups} threads beside the caller, and the session has \
+        "the affinities are for {n_groups} threads besides the caller, but the session has \
          {n_helpers}"
     )]
     Affinities {
-        /// How many groups of processors there are.
+        /// The number of groups of processors.
         n_groups: usize,
-        /// How many threads a run uses beside the caller.
+        /// The number of threads besides the caller.
         n_helpers: usize,
     },
-    /// The system refuses to let a thread run on the processors it is to run on.
-    #[error("cannot let threads run on the processors `{affinities}`: {source}")]
+    /// The system cannot set the affinity of a thread.
+    #[error("cannot pin threads to the processors `{affinities}`: {source}")]
     Affinity {
-        /// The processors of all helpers.
+        /// The affinities of all workers.
         affinities: Affinities,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The system refuses threads.
+    /// The system cannot start threads.
     #[error("cannot start {n_threads} threads: {reason}")]
     Threads {
-        /// How many were asked for.
+        /// The requested number.
         n_threads: usize,
-        /// What the system says.
+        /// The error of the system.
         reason: String,
     },
 }
@@ -139,10 +139,10 @@ pub enum SessionError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaveError {
-    /// The graph has something that no file can hold.
+    /// The graph has something that the format cannot represent.
     #[error(transparent)]
     Export(#[from] Box<ExportError>),
-    /// The file would be too big, or not sound.
+    /// The file would be too big, or invalid.
     #[error(transparent)]
     Format(#[from] Box<WriteError>),
     /// The constants could not be packed.
@@ -154,24 +154,24 @@ pub enum SaveError {
     /// A provider packs constants for this process only.
     #[error("a provider of the session packs its constants for one process only")]
     NotPackable,
-    /// The model has constants only as kernels want them.
-    #[error("the model's weights are there only as they are packed: convert the original model")]
+    /// The model only has packed constants.
+    #[error("the model only has packed weights: convert the original model")]
     Released,
-    /// A `.onnx` file that no reader would take.
-    #[error("the file would have more than 2 GiB, which no reader of protobuf takes")]
+    /// A `.onnx` file of more than 2 GiB.
+    #[error("the file would have more than 2 GiB, which protobuf readers reject")]
     TooLarge,
-    /// There is something else than a file in its place.
-    #[error("{}: this is not a file", path.display())]
+    /// The path is not a file.
+    #[error("{}: not a file", path.display())]
     NotAFile {
-        /// The place.
+        /// The path.
         path: PathBuf,
     },
-    /// The system does not write it.
+    /// The system cannot write the file.
     #[error("{}: cannot be written: {source}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -180,33 +180,33 @@ fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
-/// Inputs that do not fit the model.
+/// Inputs that do not match the model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
     /// The model has no input of this name.
     #[error("there is no input `{name}`; the inputs are {}", known.join(", "))]
     Unknown {
-        /// The name given.
+        /// The name.
         name: String,
-        /// The names there are.
+        /// The names of the model's inputs.
         known: Vec<String>,
     },
-    /// More inputs by position than the model has.
-    #[error("{found} inputs were given, but the model has {expected}")]
+    /// There are more positional inputs than the model has.
+    #[error("{found} inputs were passed, but the model has {expected}")]
     TooMany {
-        /// How many the model has.
+        /// The number of the model's inputs.
         expected: usize,
-        /// How many were given.
+        /// The number of inputs passed.
         found: usize,
     },
-    /// An input was given twice.
-    #[error("input `{name}` was given twice")]
+    /// An input was passed twice.
+    #[error("input `{name}` was passed twice")]
     Duplicate {
         /// The input.
         name: String,
     },
-    /// An input is missing, and it has no default.
+    /// An input without a default is missing.
     #[error("input `{name}` ({expected}) is missing")]
     Missing {
         /// The input.
@@ -214,27 +214,27 @@ pub enum InputError {
         /// Its type.
         expected: Box<Type>,
     },
-    /// An input has another kind, element type, rank or dimension than the model says.
+    /// The kind, element type, rank or a dimension of an input is not the declared one.
     #[error("input `{name}`: expected {expected}, found {found}")]
     Type {
         /// The input.
         name: String,
         /// Its declared type.
         expected: Box<Type>,
-        /// The type of what was given.
+        /// The actual type.
         found: Box<Type>,
     },
-    /// An input of a shape that no memory holds.
+    /// An input of a shape too large for memory.
     #[error("input `{name}`: {error}")]
     Size {
         /// The input.
         name: String,
-        /// What is wrong.
+        /// The error.
         error: TensorError,
     },
 }
 
-/// Outputs asked for that the model does not have, or memory that does not fit them.
+/// Requested outputs that the model does not have, or memory that does not match them.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
@@ -244,27 +244,27 @@ pub enum OutputError {
         did_you_mean(nearest.as_deref()), known.join(", ")
     )]
     Unknown {
-        /// The name given.
+        /// The name.
         name: String,
-        /// The one that was probably meant.
+        /// The name that was probably meant.
         nearest: Option<String>,
-        /// The names there are.
+        /// The names of the model's outputs.
         known: Vec<String>,
     },
-    /// An output was asked for twice, or has two places to be written to.
-    #[error("output `{name}` was asked for twice")]
+    /// An output was requested twice, or is bound twice.
+    #[error("output `{name}` was requested twice")]
     Duplicate {
         /// The output.
         name: String,
     },
-    /// The caller's memory has another element type or shape than the output.
+    /// The element type or shape of the caller's memory is not that of the output.
     #[error("output `{name}` is {expected}, and the memory for it is {found}")]
     Type {
         /// The output.
         name: String,
-        /// What the run makes.
+        /// The type of the output.
         expected: Box<Type>,
-        /// What the caller's memory is for.
+        /// The type of the memory.
         found: Box<Type>,
     },
 }

@@ -1,4 +1,4 @@
-//! The other files of a model: where they are found, and their bytes.
+//! External data files of a model: their location, and their bytes.
 
 // collects are bounded: as long as the file's lists
 
@@ -11,17 +11,17 @@ use ort_onnx::{ExternalFiles, ModelProto, external};
 use crate::builder::SessionBuilder;
 use crate::error::SessionError;
 
-/// Where files are found that a `.onnx` model has elements in.
+/// Where the external data files of a `.onnx` model are located.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct External {
-    /// In this folder instead of the model's.
+    /// This folder instead of the model's.
     pub(crate) folder: Option<PathBuf>,
-    /// Files in memory, by the names that the model calls them by.
+    /// Files in memory, by the names that the model uses for them.
     pub(crate) given: BTreeMap<String, ModelBytes>,
 }
 
 impl External {
-    /// The files of a model, by the names that it calls them by.
+    /// The external data files of a model, by the names that it uses for them.
     pub(crate) fn load(
         &self,
         model: &ModelProto,
@@ -38,10 +38,10 @@ impl External {
         Ok(files)
     }
 
-    /// A file of this name; `None` if nothing tells where it could be.
+    /// A file of this name; `None` if its folder is unknown.
     ///
-    /// In the model's own folder the model decides which file it is, so it must not lead out of it. A folder that
-    /// the caller names is the caller's, links in it included.
+    /// In the model's own folder the model selects the file, so it must not lead out of it. A folder that
+    /// the caller passes is trusted, including links in it.
     fn file(
         &self,
         location: &str,
@@ -79,7 +79,7 @@ impl SessionBuilder {
     }
 }
 
-/// The bytes of files.
+/// The bytes of the files.
 pub(crate) fn bytes_of(files: &BTreeMap<String, ModelBytes>) -> ExternalFiles {
     files.iter().map(|(name, file)| (name.clone(), file.bytes().clone())).collect()
 }

@@ -1,38 +1,38 @@
-//! Files that are no models of ours, told by their contents: what they are, and what to do about it.
+//! Files that are not models: their format, detected from their contents, and advice.
 
 use std::fmt;
 
-/// What a file is that is neither a `.onnx` nor a `.ort` model, by its contents.
+/// The format of a file that is neither a `.onnx` nor a `.ort` model, by its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileFormat {
-    /// No bytes at all.
+    /// An empty file.
     Empty,
-    /// PyTorch's archive: a checkpoint, a TorchScript module or an exported program.
+    /// A PyTorch archive: a checkpoint, a TorchScript module or an exported program.
     PyTorch,
-    /// A Python pickle, as PyTorch wrote before 1.6, and as scikit-learn's models are kept.
+    /// A Python pickle, as written by PyTorch before 1.6, and by scikit-learn.
     Pickle,
-    /// Weights of safetensors.
+    /// A safetensors file.
     Safetensors,
-    /// A model of TensorFlow Lite.
+    /// A TensorFlow Lite model.
     TfLite,
-    /// A model of llama.cpp and others.
+    /// A GGUF model, of llama.cpp and others.
     Gguf,
-    /// A model of Keras 3.
+    /// A Keras 3 model.
     Keras,
-    /// HDF5, which Keras used before.
+    /// An HDF5 file, as written by Keras before 3.
     Hdf5,
-    /// An engine of TensorRT.
+    /// A TensorRT engine.
     TensorRt,
     /// The graph of an OpenVINO model.
     OpenVino,
-    /// Arrays of NumPy, one or an archive of them.
+    /// NumPy arrays, one or an archive.
     NumPy,
     /// A file compressed by gzip, bzip2, xz or zstd.
     Compressed,
-    /// A zip archive of something else.
+    /// Another zip archive.
     Zip,
-    /// A pointer of Git LFS in place of a file.
+    /// A Git LFS pointer in place of the file.
     GitLfsPointer,
     /// A web page.
     Html,
@@ -40,8 +40,8 @@ pub enum FileFormat {
     Text,
 }
 
-/// The formats that begin with bytes of their own. Sources: the specification of each; for TensorRT Netron 8 and
-/// Torch-TensorRT 2.8, which look for these.
+/// The formats with a signature. Sources: the specification of each; for TensorRT Netron 8 and
+/// Torch-TensorRT 2.8, which check for these.
 const SIGNATURES: [(&[u8], FileFormat); 13] = [
     (b"\x80\x02", FileFormat::Pickle),
     (b"\x80\x03", FileFormat::Pickle),
@@ -58,11 +58,11 @@ const SIGNATURES: [(&[u8], FileFormat); 13] = [
     (b"\x28\xb5\x2f\xfd", FileFormat::Compressed),
 ];
 
-/// How much of a file is looked at to see whether it is text.
+/// The length of the start of a file that is checked for being text.
 const N_TEXT_BYTES: usize = 512;
 
 impl FileFormat {
-    /// The format of a file that is no model, if it can be told. It is not asked of models: a `.onnx` file may begin
+    /// The format of a file that is not a model, if it is recognized. Not called for models: a `.onnx` file may begin
     /// with any field.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         if bytes.is_empty() {
@@ -105,7 +105,7 @@ impl FileFormat {
         let head = &bytes[..bytes.len().min(N_TEXT_BYTES)];
         let text = match std::str::from_utf8(head) {
             Ok(text) => text,
-            // A character that the end of the head cuts.
+            // A character cut off at the end.
             Err(error) if error.error_len().is_none() => {
                 std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
             }
@@ -125,7 +125,7 @@ impl FileFormat {
         })
     }
 
-    /// What to do about it.
+    /// What the user can do about it.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::Empty => "write or download it again",
@@ -142,12 +142,12 @@ impl FileFormat {
             Self::Keras | Self::Hdf5 => {
                 "export the model from Keras with model.export(…, format=\"onnx\"), or convert it with tf2onnx"
             }
-            Self::TensorRt => "it runs in TensorRT only; use the ONNX model it was built from",
+            Self::TensorRt => "only TensorRT runs it; use the ONNX model it was built from",
             Self::OpenVino => "use the ONNX model it was converted from",
-            Self::NumPy => "it has arrays, which can be a model's inputs",
+            Self::NumPy => "it contains arrays, which can be a model's inputs",
             Self::Compressed => "decompress it first",
             Self::Zip => "extract the model first",
-            Self::GitLfsPointer => "fetch the file it stands for with `git lfs pull`",
+            Self::GitLfsPointer => "fetch the actual file with `git lfs pull`",
             Self::Html => "download the file itself, not a page about it",
             Self::Text => "check the path",
         }
@@ -179,7 +179,7 @@ impl fmt::Display for FileFormat {
     }
 }
 
-/// A header's length in 8 bytes, then the header: an object of JSON.
+/// The header's length in 8 bytes, then the header: a JSON object.
 ///
 /// Source: safetensors 0.6, README.
 fn is_safetensors(bytes: &[u8]) -> bool {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_is_told_by_its_first_bytes() {
+    fn a_format_is_detected_by_its_first_bytes() {
         let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n";
         let long = "é".repeat(300);
         for (bytes, expected) in [
@@ -246,7 +246,7 @@ mod tests {
             (b"<?xml version=\"1.0\"?>\n<net name=\"m\">".to_vec(), Some(FileFormat::OpenVino)),
             (b"<?xml version=\"1.0\"?><svg/>".to_vec(), Some(FileFormat::Text)),
             (b"import onnx\n".to_vec(), Some(FileFormat::Text)),
-            // Cut within a character.
+            // Cut off within a character.
             (format!("a{long}").into(), Some(FileFormat::Text)),
             (b"\x08\x09\x12\x07pytorch".to_vec(), None),
             (b"\x1c\0\0\0ORTM\0\0".to_vec(), None),

@@ -1,5 +1,5 @@
-//! Constant folding by the providers' own kernels, on all threads: a folded constant has the bits a run
-//! would give, which depend on no number of threads.
+//! Constant folding by the providers' own kernels, on all threads: a folded constant has the same bits as in a
+//! run, for any number of threads.
 
 // collects are bounded: as long as the graph's lists
 
@@ -17,12 +17,12 @@ use crate::packs::Packs;
 use crate::run::EndingThreads;
 use crate::threads::{ScopedThreads, scoped};
 
-/// Evaluates a node as the first provider that claims it would.
+/// Evaluates a node with the first provider that claims it.
 #[derive(Debug)]
 pub(crate) struct FoldWith<'a> {
     pub(crate) threads: ScopedThreads<'a>,
     pub(crate) cancel: Option<&'a Cancel>,
-    /// How much a node may take while it is computed.
+    /// The memory limit for evaluating a node.
     pub(crate) max_bytes: Option<usize>,
 }
 

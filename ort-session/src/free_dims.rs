@@ -1,4 +1,4 @@
-//! Dimensions of inputs that a file leaves free, and a session fixes before it optimizes.
+//! Free dimensions of inputs, which a session fixes before optimizing.
 
 // collects are bounded: as long as the graph's lists
 
@@ -17,31 +17,31 @@ pub(crate) struct FreeDims {
     pub(crate) by_denotation: BTreeMap<String, usize>,
 }
 
-/// Sizes that do not fit the inputs.
+/// Sizes that do not match the inputs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FreeDimensionError {
     /// No input has a dimension of this name or denotation.
     #[error("no input has a free dimension `{name}`{}", did_you_mean(nearest.as_deref()))]
     Unknown {
-        /// The name or denotation given.
+        /// The name or denotation.
         name: String,
-        /// The one that was probably meant.
+        /// The name that was probably meant.
         nearest: Option<String>,
     },
-    /// A dimension is another number than the one given, because the file or another override says so.
+    /// A dimension has another size than the override, by the file or another override.
     #[error("dimension `{name}` of input `{input}` is {found}, not {given}")]
     Conflict {
-        /// The name or denotation given.
+        /// The name or denotation.
         name: String,
         /// The input.
         input: String,
-        /// The number given.
+        /// The size of the override.
         given: usize,
-        /// The number it is.
+        /// The actual size.
         found: usize,
     },
-    /// The graph has no order.
+    /// The graph has a cycle.
     #[error(transparent)]
     Cycle(#[from] CycleError),
 }
@@ -51,7 +51,7 @@ fn did_you_mean(nearest: Option<&str>) -> String {
 }
 
 impl FreeDims {
-    /// Fixes the dimensions, and those that follow from them. `file` says what dimensions denote.
+    /// Fixes the dimensions, and those derived from them. `file` contains denotations.
     pub(crate) fn fix(
         &self,
         graph: &mut Graph,
@@ -64,7 +64,7 @@ impl FreeDims {
         Ok(sizes.fix(graph)?)
     }
 
-    /// The overrides as one line: files packed with others are not used. A name may hold anything.
+    /// The overrides as one line: files packed with others are not used. A name may contain anything.
     pub(crate) fn to_text(&self) -> String {
         let of = |what: &str, sizes: &BTreeMap<String, usize>| {
             let each = sizes.iter().map(|(name, n)| format!("{what}{name:?}={n}"));
@@ -104,7 +104,7 @@ impl FreeDims {
     }
 }
 
-/// An input: its dimensions, and what each denotes.
+/// An input: its dimensions, and their denotations.
 struct Input<'a> {
     id: ValueId,
     name: &'a str,
@@ -121,7 +121,7 @@ impl<'a> Input<'a> {
         Self { id, name, dims, denotations }
     }
 
-    /// The axes that denote `denotation`.
+    /// The axes with this denotation.
     fn denoted(&self, denotation: &str) -> impl Iterator<Item = usize> {
         let axes = self.denotations.iter().take(self.dims.len()).enumerate();
         axes.filter(move |(_, denoted)| **denoted == denotation).map(|(axis, _)| axis)
@@ -135,7 +135,7 @@ fn symbol(dim: &Dim) -> Option<&Arc<str>> {
     }
 }
 
-/// The sizes of symbols, wherever they stand, and of dimensions of inputs that have no name.
+/// The sizes of symbols, anywhere in the graph, and of unnamed dimensions of inputs.
 #[derive(Default)]
 struct Sizes {
     by_symbol: HashMap<Arc<str>, usize>,
@@ -175,8 +175,8 @@ impl Sizes {
         self.fix_symbols(graph)
     }
 
-    /// What a node computes is inferred before the file's symbols for it count: some tools give a
-    /// result the symbol of an input that is of another size.
+    /// The results of a node are inferred before the file's symbols for them are fixed: some tools give a
+    /// result the symbol of an input of another size.
     fn fix_symbols(&self, graph: &mut Graph) -> Result<(), CycleError> {
         let given: Vec<ValueId> =
             graph.value_ids().filter(|&id| graph.producer(id).is_none()).collect();

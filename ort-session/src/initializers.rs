@@ -1,4 +1,4 @@
-//! Initializers whose elements a caller gives, in the stead of those that the model's files have.
+//! Initializers that the caller replaces.
 
 // collects are bounded: as long as the file's lists and those of the caller
 
@@ -12,7 +12,7 @@ use ort_tensor::Tensor;
 use crate::builder::SessionBuilder;
 use crate::nearest::nearest;
 
-/// Elements by the names of initializers.
+/// Replacements by the names of initializers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Initializers {
     given: BTreeMap<String, Given>,
@@ -21,36 +21,36 @@ pub(crate) struct Initializers {
 #[derive(Clone, Debug)]
 struct Given {
     tensor: Tensor,
-    /// Whether the model is to have the elements in another file.
+    /// Whether the model must have it as external data.
     is_external: bool,
 }
 
-/// An initializer that is given and does not fit the model's.
+/// A replaced initializer that does not match the model's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InitializerError {
-    /// The model's graph has none of this name.
+    /// The model's graph has no initializer of this name.
     #[error("the model has no initializer `{name}`{}", did_you_mean(nearest.as_deref()))]
     Unknown {
-        /// The name given.
+        /// The name.
         name: String,
-        /// The one that was probably meant.
+        /// The name that was probably meant.
         nearest: Option<String>,
     },
-    /// The model has its elements itself.
-    #[error("the model has initializer `{name}` itself, not in another file")]
+    /// The initializer is not external.
+    #[error("initializer `{name}` of the model is not external data")]
     NotExternal {
-        /// The name given.
+        /// The name.
         name: String,
     },
-    /// It is of another type or shape.
-    #[error("initializer `{name}` is {expected}, and {found} was given")]
+    /// Type or shape differ.
+    #[error("initializer `{name}` is {expected}, not {found}")]
     Type {
         /// Its name.
         name: String,
-        /// What the model has.
+        /// The model's type.
         expected: Box<Type>,
-        /// What was given.
+        /// The type of the replacement.
         found: Box<Type>,
     },
 }
@@ -65,9 +65,9 @@ impl SessionBuilder {
     /// same bytes, share the memory (except for packed copies). The type and shape must be those of the
     /// model.
     ///
-    /// What no initializer is called is passed over, so that one builder serves models that share only some.
+    /// Names of no initializer are ignored, so that one builder serves models that share only some.
     ///
-    /// Source: `AddInitializer` of ONNX Runtime, whose optimizer still folds what the file has.
+    /// Source: `AddInitializer` of ONNX Runtime, whose optimizer still folds the file's value.
     #[must_use]
     pub fn initializer(self, name: impl Into<String>, value: Tensor) -> Self {
         self.given(name.into(), value, false)
@@ -90,12 +90,12 @@ impl SessionBuilder {
 }
 
 impl Initializers {
-    /// Whether none is given.
+    /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.given.is_empty()
     }
 
-    /// Makes a model need no other file for what is given; the names of what it had in one.
+    /// Makes a model independent of external data that is replaced; returns the names of those initializers.
     pub(crate) fn release(&self, model: &mut ModelProto) -> BTreeSet<String> {
         let tensors = model.graph.iter_mut().flat_map(|graph| &mut graph.initializer);
         let given = tensors.filter(|it| it.is_external() && self.given.contains_key(&it.name));
@@ -108,17 +108,17 @@ impl Initializers {
             .collect()
     }
 
-    /// Puts what is given into a graph that has the elements of `elsewhere` in other files.
+    /// Replaces initializers in a graph; those in `external` had external data.
     pub(crate) fn put(
         &self,
         graph: &mut Graph<'_>,
-        elsewhere: &BTreeSet<String>,
+        external: &BTreeSet<String>,
     ) -> Result<(), InitializerError> {
         for (name, Given { tensor, is_external }) in &self.given {
             let sparse = graph.sparse_initializers.extract_if(.., |it| it.values.name == *name);
             let dense = sparse.last().map(|it| Parsed { shape: it.shape, ..it.values });
             graph.initializers.extend(dense);
-            if *is_external && !elsewhere.contains(name) {
+            if *is_external && !external.contains(name) {
                 return Err(missing(name, graph));
             }
             for own in graph.initializers.iter_mut().filter(|own| own.name == *name) {
@@ -135,7 +135,7 @@ impl Initializers {
         Ok(())
     }
 
-    /// Calls `seen` with bytes that tell whatever is given from anything else.
+    /// Calls `seen` with bytes that identify the replacements.
     pub(crate) fn visit_bytes(&self, seen: &mut dyn FnMut(&[u8])) {
         for (name, Given { tensor, .. }) in &self.given {
             let ty = Fact::shaped(tensor.dtype(), tensor.shape()).ty;

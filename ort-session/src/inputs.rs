@@ -1,4 +1,4 @@
-//! Inputs of a run: by name or by position, borrowed wherever their layout allows.
+//! The inputs of a run: by name or by position, borrowed wherever their layout allows.
 
 // collects are bounded: as many as the caller gives
 
@@ -20,7 +20,7 @@ pub struct RunInputs<'a> {
     pub(crate) entries: Vec<(Option<Cow<'a, str>>, InputValue<'a>)>,
 }
 
-/// One input: a view of the caller's memory, or a value the run takes over.
+/// One input: a view of the caller's memory, or an owned value.
 #[derive(Debug)]
 pub enum InputValue<'a> {
     /// Borrowed: nothing is copied.
@@ -30,7 +30,7 @@ pub enum InputValue<'a> {
 }
 
 impl<'a> RunInputs<'a> {
-    /// Inputs in the order of the model's.
+    /// Inputs in the order of the model's inputs.
     pub fn positional<V: Into<InputValue<'a>>>(values: impl IntoIterator<Item = V>) -> Self {
         Self { entries: values.into_iter().map(|value| (None, value.into())).collect() }
     }

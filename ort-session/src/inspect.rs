@@ -1,4 +1,4 @@
-//! What a file holds, without running it.
+//! The contents of a file, without running it.
 
 // collects are bounded: as long as the file's lists
 
@@ -21,35 +21,35 @@ use crate::session::ValueDescription;
 
 pub use self::weights::{DenormalWeights, denormal_weights};
 
-/// What a file holds: of the main graph and of all graphs below it.
+/// The contents of a file: of the main graph and all its subgraphs.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Inspection {
     /// The format: `ort` or `onnx`.
     pub format: &'static str,
-    /// The version of the format, as the file has it: a decimal number. A `.onnx` file has none but its IR version.
+    /// The version of the format, as stored in the file: a decimal number. A `.onnx` file only has its IR version.
     pub version: String,
-    /// What the file says about the model.
+    /// The metadata of the model.
     pub model: ModelInfo,
     /// The inputs of the main graph, in its order.
     pub inputs: Vec<ValueDescription>,
     /// Its outputs.
     pub outputs: Vec<ValueDescription>,
-    /// The names of the values that nodes of the main graph compute, in the order of the file.
+    /// The names of the values that nodes of the main graph compute, in file order.
     pub computed: Vec<String>,
-    /// How many graphs there are below the main one.
+    /// The number of subgraphs.
     pub n_subgraphs: usize,
-    /// Each operator that a node applies, the most frequent first.
+    /// The operators of the nodes, the most frequent first.
     pub operators: Vec<OperatorCount>,
-    /// The initializers by element type, the largest sum of bytes first.
+    /// The initializers by element type, the largest total size first.
     pub weights: Vec<WeightCount>,
-    /// What the file recommends.
+    /// Hints of the file.
     pub hints: Hints,
-    /// What is odd about the file and does no harm.
+    /// Harmless anomalies of the file.
     pub warnings: Vec<String>,
 }
 
-/// How often nodes apply an operator.
+/// An operator and the number of its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OperatorCount {
@@ -57,11 +57,11 @@ pub struct OperatorCount {
     pub domain: String,
     /// Its name.
     pub op_type: String,
-    /// The version that introduced this meaning of it.
+    /// The version that introduced this version of the operator.
     pub version: i32,
-    /// How many nodes apply it.
+    /// The number of nodes.
     pub n_nodes: usize,
-    /// Why it does not run here, if it does not, or not with the types and attributes of each node.
+    /// Why it is not supported, if it is not, or not with the types and attributes of each node.
     pub unsupported: Option<String>,
 }
 
@@ -71,13 +71,13 @@ pub struct OperatorCount {
 pub struct WeightCount {
     /// The element type; `None` for one that this version does not know.
     pub dtype: Option<DType>,
-    /// How many there are.
+    /// The number of initializers.
     pub n_tensors: usize,
-    /// The bytes they take in the file; for strings the sum of their lengths.
+    /// Their size in the file in bytes; for strings the sum of their lengths.
     pub n_bytes: usize,
 }
 
-/// Hints of a file that need not be followed. A session ignores all of it.
+/// Optional hints of a file. A session ignores them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Hints {
@@ -85,16 +85,16 @@ pub struct Hints {
     pub n_edges: usize,
     /// The providers that nodes were assigned to, with the number of nodes, sorted by name.
     pub providers: Vec<(String, usize)>,
-    /// Fusions that were found and not applied: optimizer, action, and how many, sorted.
+    /// Fusions that were found and not applied: optimizer, action, and count, sorted.
     pub runtime_optimizations: Vec<(String, String, usize)>,
 }
 
-/// What a file holds. The elements of weights are not looked at, so that pages which hold nothing else stay where
-/// they are; [`denormal_weights`] does look. What would keep a session from running it is told: with the operator
-/// if it is one, else among the warnings. Functions of the model's own are shown as what they consist of.
+/// Inspects a file. The elements of weights are not read, so their pages are not loaded
+/// ([`denormal_weights`] reads them). Whatever would prevent a session from running the model is reported: with the operator,
+/// or as a warning. Model-local functions are inlined.
 ///
 /// # Errors
-/// If the bytes are no sound `.ort` or `.onnx` file, or another file of the model cannot be had.
+/// If the bytes are not a valid `.ort` or `.onnx` file, or external data cannot be loaded.
 pub fn inspect(bytes: &ModelBytes) -> Result<Inspection, SessionError> {
     let opened = opened(bytes)?;
     let graph = &opened.model.graph;
@@ -105,7 +105,7 @@ pub fn inspect(bytes: &ModelBytes) -> Result<Inspection, SessionError> {
         Ok(_) => Vec::new(),
         Err(ImportError::Unsupported { nodes }) => nodes,
         Err(error) => {
-            warnings.push(format!("a session would refuse it: {error}"));
+            warnings.push(format!("a session would reject it: {error}"));
             Vec::new()
         }
     };
@@ -153,13 +153,13 @@ impl<'a> Values<'a> {
 
     fn describe(&self, name: &str) -> ValueDescription {
         let declared = self.declared.get(name).and_then(|value| value.ty.clone().ok());
-        // What this version does not know is unknown.
+        // An unknown type reads as unknown.
         let ty = declared.unwrap_or_default();
         ValueDescription { name: name.to_owned(), ty, has_default: self.initialized.contains(name) }
     }
 }
 
-/// Sums over graphs.
+/// Totals over graphs.
 #[derive(Default)]
 struct Counts<'a> {
     n_graphs: usize,
@@ -253,7 +253,7 @@ mod tests {
         record::ValueInfo { name: name.into(), type_info, ..Default::default() }
     }
 
-    /// A model with a graph below its only node, whose operator is unknown.
+    /// A model whose only node has a subgraph and an unknown operator.
     fn model() -> Vec<u8> {
         let denormal = 1e-40_f32.to_le_bytes();
         let below = record::Graph {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn graphs_below_count_and_what_nobody_knows_is_told() {
+    fn subgraphs_count_and_unknown_operators_are_reported() {
         let found = inspect(&ModelBytes::from_vec(model())).unwrap();
         assert_eq!((found.version.as_str(), found.n_subgraphs), ("4", 1));
         assert_eq!(found.model.producer_name, "hand");
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_that_does_not_take_a_type_is_told() {
+    fn an_unsupported_type_is_reported() {
         let text = record::TypeInfoValue::Tensor(record::TensorTypeAndShape {
             elem_type: DataType::String,
             shape: None,
@@ -336,10 +336,12 @@ mod tests {
             "operator ai.onnx:Relu in version 14: input 0 has the unsupported type string[...]";
         assert_eq!(found.operators[0].unsupported.as_deref(), Some(reason));
         assert_eq!(found.operators[0].n_nodes, 2);
-        // A session names both nodes.
-        let refused = crate::Session::builder().commit(ModelBytes::from_vec(bytes)).unwrap_err();
-        let refused = refused.to_string();
-        assert!(refused.contains(&format!("2 nodes are not supported: {reason} (`Relu`, `Relu`)")));
+        // The session's error names both nodes.
+        let rejected = crate::Session::builder().commit(ModelBytes::from_vec(bytes)).unwrap_err();
+        let rejected = rejected.to_string();
+        assert!(
+            rejected.contains(&format!("2 nodes are not supported: {reason} (`Relu`, `Relu`)"))
+        );
     }
 
     #[test]
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_file_are_an_error() {
+    fn other_bytes_are_an_error() {
         assert!(inspect(&ModelBytes::from_static(b"no model at all")).is_err());
         assert!(denormal_weights(&ModelBytes::from_static(&[])).is_err());
     }

@@ -45,7 +45,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let session = Session::builder().commit_from_file("model.ort")?;
 //! # let x = Tensor::from_slice(&[1, 3], &[1.0_f32, 2.0, 3.0])?;
-//! let cancel = Cancel::new(); // a clone lets another thread end the run
+//! let cancel = Cancel::new(); // a clone lets another thread cancel the run
 //! let options = RunOptions::new()
 //!     .tag("request 17")
 //!     .cancel(&cancel)
@@ -182,7 +182,7 @@ pub use crate::threads::{
     Affinities, AffinityError, CpuQuota, ExecutionMode, MachineThreads, ThreadCount, cpu_time,
 };
 
-// Types of other crates in signatures of this one.
+// Types of other crates in this crate's signatures.
 pub use bytes;
 pub use ndarray;
 pub use rayon;
@@ -213,8 +213,8 @@ pub use ort_tensor::{
     Value, ValueView, bf16, f16, with_dtype,
 };
 
-/// What an author of an [`ExecutionProvider`] needs beside it: what a provider promises, the graph whose
-/// nodes it claims, and how a kernel reads and writes tensors.
+/// What an author of an [`ExecutionProvider`] also needs: the interface of providers, the graph whose
+/// nodes they claim, and tensors as kernels read and write them.
 pub mod provider {
     pub use ort_ep::{
         Claim, CompileError, DenormalsMet, EvalKernel, ExecutionProvider, Extension, Io, Kernel,
@@ -238,7 +238,7 @@ pub mod provider {
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
-/// So does that in docs/profiling.md.
+/// The code in docs/profiling.md compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/profiling.md")]
 struct Profiling;

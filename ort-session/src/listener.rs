@@ -1,5 +1,5 @@
-//! Where the events of sessions go, for programs that do not subscribe to `tracing` themselves: bindings for other
-//! languages, which give them to a function of theirs.
+//! A receiver of events for programs that do not subscribe to `tracing` themselves: bindings for other
+//! languages, which pass events to a callback.
 
 use std::fmt::{self, Write as _};
 
@@ -13,17 +13,17 @@ use crate::log::Severity;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LogEvent<'a> {
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
     /// The name of the session: [`SessionBuilder::log_id`](crate::SessionBuilder::log_id); may be empty.
     pub session: &'a str,
     /// The module that emits it.
     pub target: &'a str,
-    /// What is told.
+    /// The text of the event.
     pub message: &'a str,
 }
 
-/// Calls a function with the events of sessions: all that those choose to emit.
+/// Calls a function with the events that sessions emit.
 ///
 /// ```
 /// use ort_session::Listener;
@@ -37,18 +37,18 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// A listener that calls `receive` on the thread that emits the event, which goes on when it returns.
+    /// A listener that calls `receive` on the thread that emits the event, which waits for it.
     pub fn new(receive: impl Fn(&LogEvent<'_>) + Send + Sync + 'static) -> Self {
         Self { dispatch: Dispatch::new(Receiver { receive: Box::new(receive) }) }
     }
 
-    /// Receives the events of the whole process from now on, unless it has a subscriber already; whether it does.
+    /// Receives the events of the whole process from now on, unless it already has a subscriber; returns whether it does.
     #[must_use]
     pub fn install(self) -> bool {
         dispatcher::set_global_default(self.dispatch).is_ok()
     }
 
-    /// Receives the events of this thread, instead of the subscriber of the process, while `body` runs.
+    /// Receives the events of this thread while `body` runs, instead of the process' subscriber.
     pub fn listen<R>(&self, body: impl FnOnce() -> R) -> R {
         dispatcher::with_default(&self.dispatch, body)
     }
@@ -58,7 +58,7 @@ struct Receiver {
     receive: Box<dyn Fn(&LogEvent<'_>) + Send + Sync>,
 }
 
-/// A message and its session.
+/// The fields of an event: message and session.
 #[derive(Default)]
 struct Fields {
     message: String,
@@ -72,7 +72,7 @@ impl Visit for Fields {
             "session" => &mut self.session,
             _ => return,
         };
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(to, "{value:?}");
     }
 
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listener_receives_what_its_thread_tells_while_it_listens() {
+    fn a_listener_receives_the_events_of_its_thread_while_it_listens() {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let to = Arc::clone(&heard);
         let listener = Listener::new(move |event| {
@@ -132,7 +132,7 @@ mod tests {
         listener.listen(|| {
             warn!(target: "ort_session", session = "a", "one {}", 1);
             info!(target: "ort_session", "two");
-            info!(target: "elsewhere", "three");
+            info!(target: "other", "three");
         });
         warn!(target: "ort_session", "four");
         let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);

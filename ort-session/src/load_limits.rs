@@ -1,4 +1,4 @@
-//! What loading a model may take: the one place that decides, for the file before it becomes a graph,
+//! The limits of loading: the one place that checks them, for the file before it becomes a graph,
 //! and for the graph whenever more is known of it.
 
 // collects are bounded: as long as the graph's lists
@@ -14,64 +14,64 @@ use ort_tensor::{Tensor, n_elements};
 
 pub(crate) use self::budget::Budget;
 
-/// What loading a model may take; without a number, as much as it takes, but of memory three quarters of what
-/// the machine, or the smallest control group that the process is in, has. What a file may ask for at all
-/// is bounded besides: 32 graphs within graphs, 16 million tables and 1 GiB for a sparse constant, unless
-/// [`SessionBuilder::limits`](crate::SessionBuilder::limits) say otherwise, and 1 GiB of folded ones.
+/// The limits of loading a model. Without a number there is none, except that memory is limited to three quarters of
+/// that of the machine, or of the smallest control group of the process. In addition, a file
+/// may have at most 32 nested graphs, 16 million tables, 1 GiB for a sparse constant (unless
+/// [`SessionBuilder::limits`](crate::SessionBuilder::limits) change that), and 1 GiB of folded constants.
 ///
-/// A file of a cache folder is a model like others: what counts is what it holds.
+/// A file of a cache folder is checked like any other model, by its contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadLimits {
-    /// Nodes in the file, those of all graphs together.
+    /// Nodes in the file, in all graphs together.
     pub max_nodes: Option<usize>,
-    /// Graphs within graphs: 0 allows no node to have one.
+    /// Nesting of graphs: 0 allows no subgraphs.
     pub max_depth: Option<usize>,
     /// Elements of a constant, or of any other value whose shape is known when the model is loaded.
     pub max_elements: Option<usize>,
-    /// Bytes of constants beside the model's own bytes: those that must be copied, sparse ones made dense,
-    /// folded ones, and what kernels pack. (The optimizer folds no more than this; it is no error.) What
-    /// operators need while they fold or infer shapes is held against it as well.
+    /// Bytes of constants in addition to the model's own bytes: those that must be copied, sparse ones made dense,
+    /// folded ones, and packed ones. (The optimizer stops folding at this limit, without an error.) The memory that
+    /// operators need during folding or shape inference counts as well.
     pub max_bytes: Option<usize>,
-    /// How long it may take, from the builder to the session. Loading looks at the clock between the file,
+    /// The time from the builder to the session. It is checked between the file,
     /// the graph, each pass of the optimizer and each node that is compiled, and within a node that is folded.
     pub max_time: Option<Duration>,
 }
 
-/// A model that wants more than [`LoadLimits`] allow.
+/// A model that exceeds [`LoadLimits`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadLimitError {
     /// It has too many nodes.
-    #[error(
-        "node `{node}`{}: the model has more than the {limit} nodes that are allowed",
-        within(place)
-    )]
+    #[error("node `{node}`{}: the model has more nodes than the limit of {limit}", within(place))]
     Nodes {
-        /// How many it may have.
+        /// The limit.
         limit: usize,
-        /// The first node that is one too many.
+        /// The first node over the limit.
         node: String,
-        /// The graph it is in: empty for the model's own, and `Loop_0.body` for one within it.
+        /// The graph that it is in: empty for the main graph, or such as `Loop_0.body` for a subgraph.
         place: String,
     },
-    /// It has graphs too deep within graphs.
-    #[error("node `{node}`{} has a graph {found} deep, and {limit} are allowed", within(place))]
+    /// Its graphs are nested too deeply.
+    #[error(
+        "node `{node}`{} has a graph at depth {found}, over the limit of {limit}",
+        within(place)
+    )]
     Depth {
-        /// How deep they may lie.
+        /// The limit.
         limit: usize,
-        /// How deep this one does.
+        /// The depth of the graph.
         found: usize,
-        /// The node that has it.
+        /// The node of the graph.
         node: String,
         /// The graph that the node is in.
         place: String,
     },
     /// A constant or another value has too many elements.
-    #[error("value `{value}`{} has {found} elements, and {limit} are allowed", within(place))]
+    #[error("value `{value}`{} has {found} elements, over the limit of {limit}", within(place))]
     Elements {
-        /// How many it may have.
+        /// The limit.
         limit: usize,
-        /// How many it has.
+        /// The number of elements.
         found: usize,
         /// The value, or the node whose attribute it is.
         value: String,
@@ -80,24 +80,24 @@ pub enum LoadLimitError {
     },
     /// Its constants take too much memory.
     #[error(
-        "value `{value}`: constants take {found} bytes beside the model's own, and {limit} are allowed"
+        "value `{value}`: constants take {found} bytes besides the model's own, over the limit of {limit}"
     )]
     Bytes {
-        /// How many they may take.
+        /// The limit.
         limit: usize,
-        /// How many they would take with this one.
+        /// The total size, including this constant.
         found: usize,
-        /// The constant that is one too many.
+        /// The constant that exceeds the limit.
         value: String,
     },
     /// It takes too long.
-    #[error("{stage}: loading takes {found:?} so far, and {limit:?} are allowed")]
+    #[error("{stage}: loading has taken {found:?}, over the limit of {limit:?}")]
     Time {
-        /// How long it may take.
+        /// The limit.
         limit: Duration,
-        /// How long it took so far.
+        /// The elapsed time.
         found: Duration,
-        /// The stage that was not begun or done any more, as traces call it.
+        /// The interrupted stage, by its name in traces.
         stage: &'static str,
     },
 }
@@ -107,15 +107,15 @@ fn within(place: &str) -> String {
 }
 
 impl LoadLimits {
-    /// These limits, with memory of at most so many bytes where they say nothing.
+    /// These limits, with `share` as the limit for memory if there is none.
     pub(crate) fn or_share(self, share: Option<usize>) -> Self {
         Self { max_bytes: self.max_bytes.or(share), ..self }
     }
 
-    /// Looks at a valid file, before anything is made of it.
+    /// Checks a valid file, before anything is built from it.
     ///
     /// # Errors
-    /// If it wants more than these allow.
+    /// If it exceeds a limit.
     pub(crate) fn check_file(&self, graph: &parsed::Graph<'_>) -> Result<(), LoadLimitError> {
         if *self == Self::default() {
             return Ok(());
@@ -124,15 +124,15 @@ impl LoadLimits {
         { counted }.graph(graph, &Place::ROOT)
     }
 
-    /// Looks at the shapes of a graph, now that more is known of them.
+    /// Checks the shapes of a graph, whenever more of them are known.
     ///
     /// # Errors
-    /// If a value has more elements than it may.
+    /// If a value has too many elements.
     pub(crate) fn check_shapes(&self, graph: &Graph) -> Result<(), LoadLimitError> {
         self.max_elements.map_or(Ok(()), |limit| check_shapes(graph, limit, &Place::ROOT))
     }
 
-    /// What is left for kernels to pack, beside the constants that a graph has in memory of its own.
+    /// The remaining budget for packing, after the constants that a graph has in its own memory.
     pub(crate) fn budget(&self, graph: &Graph) -> Budget {
         let taken = if self.max_bytes.is_some() { own_bytes(graph) } else { 0 };
         Budget::new(self.max_bytes, taken)
@@ -166,7 +166,7 @@ fn check_elements(
     Err(LoadLimitError::Elements { limit, found, value, place })
 }
 
-/// Constants in memory of their own, in a graph and those below it.
+/// The size of constants in their own memory, in a graph and its subgraphs.
 fn own_bytes(graph: &Graph) -> usize {
     let constants = graph.value_ids().filter_map(|id| graph.constant(id));
     let own = constants.filter(|constant| !constant.is_shared() && !constant.is_released());
@@ -175,7 +175,7 @@ fn own_bytes(graph: &Graph) -> usize {
     own.map(Tensor::n_bytes).sum::<usize>() + below.sum::<usize>()
 }
 
-/// A graph within graphs, by the node and the attribute that hold it.
+/// A nested graph, with its node and attribute.
 struct Place<'a> {
     outer: Option<(&'a Place<'a>, &'a str, &'a str)>,
     depth: usize,
@@ -197,7 +197,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// What was seen of a file so far.
+/// The totals of a file so far.
 struct Counted<'l> {
     limits: &'l LoadLimits,
     n_nodes: usize,
@@ -244,7 +244,7 @@ impl Counted<'_> {
         Ok(())
     }
 
-    /// A graph of a node.
+    /// A subgraph of a node.
     fn below(
         &mut self,
         graph: &parsed::Graph<'_>,
@@ -261,8 +261,8 @@ impl Counted<'_> {
         }
     }
 
-    /// A constant of this name, or of an attribute of a node of this name. (A packed form is none: it is not
-    /// copied unless a kernel asks for it.)
+    /// A constant with this name, or of an attribute of a node with this name. (Packed constants do not count: they are
+    /// not copied unless a kernel requests them.)
     fn constant(
         &mut self,
         tensor: &parsed::Tensor<'_>,

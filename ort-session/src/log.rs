@@ -1,31 +1,31 @@
-//! What a session tells through `tracing`, and which of it it keeps to itself.
+//! The events that a session emits through `tracing`.
 //!
-//! Where events go is the program's choice, which subscribes to them. A session chooses besides which
-//! of its events are emitted at all, as ONNX Runtime's sessions do.
+//! Where events go is decided by the program, which subscribes to them. In addition, a session can choose which
+//! of its events are emitted at all, like ONNX Runtime's sessions.
 
 use std::fmt;
 use std::sync::Arc;
 
 use tracing::{debug, error, info, trace, warn};
 
-/// How much an event matters: ONNX Runtime's numbers and names.
+/// The severity of an event: ONNX Runtime's numbers and names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// 0: when runs begin and end; `DEBUG`, and `TRACE` for details.
+    /// 0: the begin and end of runs; `DEBUG`, and `TRACE` for details.
     Verbose,
-    /// 1: what was loaded, optimized and compiled, and runs that were ended early; `INFO`.
+    /// 1: what was loaded, optimized and compiled, and cancelled runs; `INFO`.
     Info,
-    /// 2: what is odd, but does no harm; `WARN`.
+    /// 2: harmless anomalies; `WARN`.
     Warning,
-    /// 3: runs that failed; `ERROR`.
+    /// 3: failed runs; `ERROR`.
     Error,
-    /// 4: what ends the program; no session has such events.
+    /// 4: errors that end the program; sessions do not emit them.
     Fatal,
 }
 
-/// A number that is no severity.
+/// A number without a severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no severity has the number {0}: expected a number from 0 to 4")]
+#[error("unknown severity {0}: expected a number from 0 to 4")]
 pub struct UnknownSeverity(pub i32);
 
 impl TryFrom<i32> for Severity {
@@ -43,7 +43,7 @@ impl TryFrom<i32> for Severity {
     }
 }
 
-/// Which events a session emits, and the name it gives them.
+/// Which events a session emits, and its name in them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
     pub(crate) choice: Choice,
@@ -53,14 +53,14 @@ pub(crate) struct Log {
 /// Which events are emitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Choice {
-    /// The least severity; every one if nothing was chosen.
+    /// The minimum severity; all if there is none.
     pub(crate) severity: Option<Severity>,
-    /// The most detailed of verbose events; all of them if nothing was chosen.
+    /// The maximum verbosity of verbose events; all if there is none.
     pub(crate) verbosity: Option<u32>,
 }
 
 impl Log {
-    /// Emits an event, unless the session keeps it to itself.
+    /// Emits an event, unless it is filtered out.
     pub(crate) fn event(&self, severity: Severity, text: fmt::Arguments<'_>) {
         self.of_run(Choice::default()).event(severity, text);
     }
@@ -70,23 +70,23 @@ impl Log {
         self.of_run(Choice::default()).detail(text);
     }
 
-    /// The same for a run that chooses for itself, as far as it does.
-    pub(crate) fn of_run(&self, own: Choice) -> Told<'_> {
+    /// The same for a run, whose own choice takes precedence.
+    pub(crate) fn of_run(&self, own: Choice) -> Events<'_> {
         let severity = own.severity.or(self.choice.severity);
         let verbosity = own.verbosity.or(self.choice.verbosity);
-        Told { choice: Choice { severity, verbosity }, session: self.id.as_deref() }
+        Events { choice: Choice { severity, verbosity }, session: self.id.as_deref() }
     }
 }
 
-/// Which events are emitted just now, and the name of the session.
+/// Which events are emitted, and the name of the session.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct Events<'a> {
     choice: Choice,
     session: Option<&'a str>,
 }
 
-impl Told<'_> {
-    /// Emits an event, unless it is kept back.
+impl Events<'_> {
+    /// Emits an event, unless it is filtered out.
     pub(crate) fn event(self, severity: Severity, text: fmt::Arguments<'_>) {
         if self.choice.severity.is_some_and(|least| severity < least) {
             return;

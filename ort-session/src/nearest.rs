@@ -2,15 +2,15 @@
 
 // collects are bounded: as long as a name
 
-/// The known word nearest to `word`, if not more than a third of it would have to change: what a
-/// message about an unknown word can suggest.
+/// The known word nearest to `word`, if at most a third of it differs: a suggestion for
+/// messages about unknown words.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distances = known.into_iter().map(|other| (distance(word, other), other));
     let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
     (distance <= nearest.len().div_ceil(3)).then_some(nearest)
 }
 
-/// How many characters have to be put in, taken out or changed to make one word the other.
+/// The number of characters to insert, remove or replace to change one word into the other.
 ///
 /// Source: V. Levenshtein, "Binary codes capable of correcting deletions, insertions, and
 /// reversals", 1966; row by row.

@@ -1,4 +1,4 @@
-//! A run as others see it: within a span if it has a tag, told of in events, and noted in traces.
+//! Events, spans and traces around a run.
 
 use std::fmt;
 use std::path::Path;
@@ -8,14 +8,14 @@ use web_time::{Instant, SystemTime};
 
 use crate::check::type_of;
 use crate::inputs::RunInputs;
-use crate::log::{Severity, Told};
+use crate::log::{Events, Severity};
 use crate::outputs::Outputs;
 use crate::profile::{RunTimes, Trace};
 use crate::run::{RunError, Targets};
 use crate::session::{Request, Session};
 
 impl Session {
-    /// Runs what is asked for, and tells of it.
+    /// Runs a request, and emits its events.
     pub(crate) fn observed(
         &self,
         request: Request<'_>,
@@ -23,26 +23,26 @@ impl Session {
     ) -> Result<Outputs, RunError> {
         let tag = request.options.tag.as_str();
         let _span = (!tag.is_empty()).then(|| info_span!("run", tag).entered());
-        let told = self.log.of_run(request.options.told);
-        told.event(Severity::Verbose, format_args!("a run begins"));
-        told.detail(format_args!("its inputs are {}", Listed(request.inputs)));
-        let outputs = self.noted(request, targets, told);
+        let events = self.log.of_run(request.options.events);
+        events.event(Severity::Verbose, format_args!("a run begins"));
+        events.detail(format_args!("its inputs are {}", Listed(request.inputs)));
+        let outputs = self.profiled(request, targets, events);
         match &outputs {
-            Ok(_) => told.event(Severity::Verbose, format_args!("the run is done")),
+            Ok(_) => events.event(Severity::Verbose, format_args!("the run is done")),
             Err(error @ (RunError::Cancelled { .. } | RunError::DeadlineExceeded { .. })) => {
-                told.event(Severity::Info, format_args!("{error}"));
+                events.event(Severity::Info, format_args!("{error}"));
             }
-            Err(error) => told.event(Severity::Error, format_args!("the run failed: {error}")),
+            Err(error) => events.event(Severity::Error, format_args!("the run failed: {error}")),
         }
         outputs
     }
 
-    /// Runs what is asked for, and notes it if the session or the run is profiled.
-    fn noted(
+    /// Runs a request, and records it if the session or the run is profiled.
+    fn profiled(
         &self,
         request: Request<'_>,
         targets: &mut Targets<'_>,
-        told: Told<'_>,
+        events: Events<'_>,
     ) -> Result<Outputs, RunError> {
         let Request { options, .. } = request;
         let (origin, prefix) = (self.profiler.origin(), options.profile.as_deref());
@@ -55,27 +55,30 @@ impl Session {
         let outputs = self.run_recorded(request, targets, Some(&recorder));
         let run = RunTimes::until_now(recorder, begin, options.tag.clone());
         if let Some(prefix) = prefix {
-            write(&run, prefix, told);
+            write(&run, prefix, events);
         }
         self.profiler.note_run(run);
         outputs
     }
 }
 
-/// Writes the trace of one run. It is done whatever becomes of its trace.
-fn write(run: &RunTimes, prefix: &Path, told: Told<'_>) {
+/// Writes the trace of one run. An error is only a warning.
+fn write(run: &RunTimes, prefix: &Path, events: Events<'_>) {
     match Trace::of_run(run).write_dated(prefix, SystemTime::now()) {
         Ok(path) => {
             let text = format_args!("the trace of the run is in {}", path.display());
-            told.event(Severity::Verbose, text);
+            events.event(Severity::Verbose, text);
         }
         Err(error) => {
-            told.event(Severity::Warning, format_args!("the trace of the run is lost: {error}"));
+            events.event(
+                Severity::Warning,
+                format_args!("the trace of the run cannot be written: {error}"),
+            );
         }
     }
 }
 
-/// Names and types of inputs.
+/// The names and types of inputs.
 struct Listed<'a>(&'a RunInputs<'a>);
 
 impl fmt::Display for Listed<'_> {

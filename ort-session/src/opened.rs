@@ -1,4 +1,4 @@
-//! A model's file, whichever format it has: the one place that tells them apart.
+//! A model's file of either format: the one place that distinguishes them.
 
 // collects are bounded: as long as the file's lists
 
@@ -15,16 +15,16 @@ use crate::file_format::FileFormat;
 use crate::initializers::Initializers;
 use crate::packed::Seal;
 
-/// What a file holds.
+/// The contents of a file.
 pub(crate) struct Opened<'a> {
     pub(crate) model: Model<'a>,
-    /// What it says of packed constants.
+    /// The target of its packed constants.
     pub(crate) seal: Option<Seal<'a>>,
-    /// Its other files.
+    /// Its external data files.
     pub(crate) external: Vec<ModelBytes>,
 }
 
-/// What opening a file may cost, where its other files are, and what is given in their stead.
+/// How to open a file: limits, the location of external data, and replaced initializers.
 #[derive(Clone, Copy)]
 pub(crate) struct How<'s> {
     pub(crate) limits: &'s Limits,
@@ -34,8 +34,8 @@ pub(crate) struct How<'s> {
 }
 
 impl<'a> Opened<'a> {
-    /// Checks a file and reads it; nothing but structure is copied. What begins like a `.onnx` file is one.
-    /// Of one that cannot be read it is told what it is instead, if its contents tell.
+    /// Validates and reads a file; only its structure is copied. A file that begins like a `.onnx` file is treated as one.
+    /// If it cannot be read, the error states the format that was detected, if any.
     pub(crate) fn of(bytes: &'a ModelBytes, how: How<'_>) -> Result<Self, SessionError> {
         let opened = match ort_onnx::is_onnx(bytes.as_slice()) {
             true => Self::of_onnx(bytes, how),
@@ -60,11 +60,11 @@ impl<'a> Opened<'a> {
     fn of_onnx(bytes: &'a ModelBytes, how: How<'_>) -> Result<Self, SessionError> {
         let limits = ort_onnx::Limits::default();
         let mut model = ort_onnx::open(bytes.bytes(), &limits).map_err(Box::new)?;
-        let elsewhere = how.initializers.release(&mut model);
+        let external_names = how.initializers.release(&mut model);
         let external = how.external.load(&model, bytes, how.load)?;
         let model = Model::of_onnx(model, &bytes_of(&external));
         let mut model = model.map_err(|error: ImportError| Box::new(error))?;
-        how.initializers.put(&mut model.graph, &elsewhere)?;
+        how.initializers.put(&mut model.graph, &external_names)?;
         Ok(Self { model, seal: None, external: external.into_values().collect() })
     }
 }

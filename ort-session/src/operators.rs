@@ -1,13 +1,13 @@
-//! Operators that the caller adds.
+//! Custom operators.
 
 use ort_graph::OpDef;
 
 use crate::SessionError;
 
-/// These operators, none of which has the name of a standard one.
+/// Checks that none of the operators has the name of a standard one.
 ///
 /// # Errors
-/// If one has: the optimizer and the providers rely on what those compute.
+/// If one has: the optimizer and the providers rely on the semantics of standard operators.
 pub(crate) fn checked(operators: Vec<OpDef>) -> Result<Vec<OpDef>, SessionError> {
     if operators.is_empty() {
         return Ok(operators);

@@ -1,4 +1,4 @@
-//! A model between optimizing and planning: to be looked at, saved, or made a session.
+//! A model between optimizing and planning: it can be inspected, saved, or turned into a session.
 
 // collects are bounded: as long as the graph's lists
 
@@ -26,23 +26,23 @@ use crate::save::write_whole;
 use crate::session::{CacheUse, Metadata, Session};
 use crate::threads::{Pool, ScopedThreads, scoped};
 
-/// Attributes that only we know. A file without them is read as it is by ONNX Runtime, and by us once
-/// its other nodes tell what they said.
+/// Attributes that only this runtime has. Without them, ONNX Runtime loads the file, and this runtime
+/// infers their values from other nodes.
 pub(crate) const PRIVATE: &[(&str, &str)] = &[("com.microsoft.nchwc", "block_size")];
 
-/// How large a packed file is.
+/// The size of a packed file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PackedSize {
-    /// All of it.
+    /// The file's size.
     pub file_bytes: usize,
-    /// Its packed forms of constants.
+    /// The size of its packed constants.
     pub packed_bytes: usize,
-    /// The elements of constants that the model had and the file leaves out.
+    /// The size of elements that the model had and the file leaves out.
     pub left_out_bytes: usize,
 }
 
-/// A model whose graph is optimized. Nothing is planned or compiled yet.
+/// A model with an optimized graph. Nothing is planned or compiled yet.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -59,35 +59,35 @@ pub struct PackedSize {
 pub struct Optimized {
     pub(crate) graph: Graph,
     pub(crate) bytes: ModelBytes,
-    /// The other files of the model.
+    /// The model's external data files.
     pub(crate) external: Vec<ModelBytes>,
     pub(crate) origins: Origins,
-    /// Whether the file has the forms of constants that its kernels want.
+    /// Whether the file has the constants packed for its kernels.
     pub(crate) is_packed: bool,
     pub(crate) model: ModelInfo,
     pub(crate) warnings: Vec<String>,
-    /// Why packed forms that the file has are not used.
+    /// Why the file's packed constants are not used.
     pub(crate) packing_warnings: Vec<String>,
     pub(crate) report: Report,
     pub(crate) before: OperatorCounts,
     pub(crate) settings: Resolved,
-    /// How long it took from the path to here.
+    /// The time from the path to here.
     pub(crate) time: Duration,
 }
 
-/// What a packed file keeps of constants besides their packed forms.
+/// Which elements of constants a packed file keeps in addition to packed ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pack {
-    /// All elements that the model has: whoever cannot use the packed forms packs anew.
+    /// All elements of the model: sessions with other settings pack again.
     #[default]
     KeepOriginals,
-    /// Only the elements that some kernel reads: the file is smaller, and runs only where it was
-    /// packed for.
+    /// Only the elements that some kernel reads: the file is smaller, but only runs with the settings that it
+    /// was packed for.
     Replace,
 }
 
-/// How often nodes apply an operator, before and after.
+/// The number of an operator's nodes, before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OperatorChange {
@@ -95,41 +95,41 @@ pub struct OperatorChange {
     pub domain: String,
     /// Its name.
     pub op_type: String,
-    /// How many nodes applied it before.
+    /// The number of nodes before.
     pub before: usize,
-    /// How many do now.
+    /// The number of nodes now.
     pub after: usize,
 }
 
 impl PackedSize {
-    /// Of a file without packed forms.
+    /// The size of a file without packed constants.
     pub const fn unpacked(file_bytes: usize) -> Self {
         Self { file_bytes, packed_bytes: 0, left_out_bytes: 0 }
     }
 }
 
 impl Optimized {
-    /// What the optimizer did.
+    /// The optimizer's report.
     pub const fn report(&self) -> &Report {
         &self.report
     }
 
-    /// The bytes of the model as it was.
+    /// The bytes of the original model.
     pub const fn bytes(&self) -> &ModelBytes {
         &self.bytes
     }
 
-    /// What the file said about the model.
+    /// The metadata of the original model.
     pub const fn model(&self) -> &ModelInfo {
         &self.model
     }
 
-    /// The graph as text, in the form that the optimizer's tests use.
+    /// The graph as text, in the syntax of the optimizer's tests.
     pub fn text(&self) -> String {
         self.graph.text().with_facts().to_string()
     }
 
-    /// Every operator that nodes applied or apply, those in subgraphs counted, sorted by domain and
+    /// Every operator with nodes before or now, including those in subgraphs, sorted by domain and
     /// name.
     pub fn operators(&self) -> Vec<OperatorChange> {
         let after = OperatorCounts::of(&self.graph);
@@ -142,12 +142,12 @@ impl Optimized {
         both.into_iter().map(change).collect()
     }
 
-    /// Makes it a graph that ONNX Runtime's CPU has kernels for, as it does itself when it reads a `.onnx` file; in a
-    /// `.ort` file it takes nodes as they are. Functions such as HardSwish are written out, and casts put around
-    /// what it cannot compute in float16. Returns the operators that are left and that it refuses.
+    /// Converts the graph to nodes that ONNX Runtime's CPU provider has kernels for. ONNX Runtime does so for a `.onnx` file,
+    /// but not for a `.ort` file. Functions such as HardSwish are inlined, and casts inserted around
+    /// nodes that it does not support in float16. Returns the remaining unsupported operators.
     ///
     /// # Errors
-    /// If nodes form a cycle.
+    /// If the graph has a cycle.
     pub fn lower_for_onnx_runtime(&mut self) -> Result<BTreeSet<String>, SessionError> {
         let (graph, opset) = (std::mem::take(&mut self.graph), self.model.opset(""));
         let lowered = lower_for_onnx_runtime(graph, &ort_ops::registry(), opset);
@@ -156,22 +156,22 @@ impl Optimized {
         Ok(left)
     }
 
-    /// Whether the file is packed for these settings: then it was optimized before, and the optimizer
-    /// had nothing to do.
+    /// Whether the file is packed for these settings: then it was already optimized, and the optimizer
+    /// did not run.
     pub const fn is_packed(&self) -> bool {
         self.is_packed
     }
 
-    /// Why packed constants that the file has are not used.
+    /// Why the file's packed constants are not used.
     pub fn packing_warnings(&self) -> &[String] {
         &self.packing_warnings
     }
 
-    /// The bytes of a `.ort` file that holds the model as it is now. Equal models give equal bytes.
-    /// What [is packed](Self::is_packed) stays packed, and has no more elements than it had.
+    /// The current model as the bytes of a `.ort` file. Equal models give equal bytes.
+    /// A [packed](Self::is_packed) model stays packed, and released elements stay released.
     ///
     /// # Errors
-    /// If the graph has something that no file can hold, or is too big for one.
+    /// If the graph has something that the format cannot represent, or is too big for it.
     pub fn to_bytes(&self) -> Result<Vec<u8>, SaveError> {
         match &self.settings.packed_for {
             Some(packed_for) if self.is_packed => self.sealed(&self.graph, packed_for, None),
@@ -179,20 +179,20 @@ impl Optimized {
         }
     }
 
-    /// Writes the model as it is now to a `.ort` file. The file appears whole or not at all, and
-    /// whoever has mapped the one it replaces, be it this model, keeps that. Returns its length.
+    /// Writes the current model to a `.ort` file. The file appears completely or not at all. Mappings of a replaced
+    /// file, even of this model, stay valid. Returns its length.
     ///
     /// # Errors
-    /// As [`Optimized::to_bytes`], or if the system does not write the file.
+    /// As [`Optimized::to_bytes`], or if the system cannot write the file.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<usize, SaveError> {
         let bytes = self.to_bytes()?;
         write_whole(path.as_ref(), &bytes)?;
         Ok(bytes.len())
     }
 
-    /// The bytes of a `.ort` file in which every constant also stands as the kernels want it: a session
-    /// of it, with the same settings on such a processor, optimizes and packs nothing. Others say what
-    /// it is packed for. ONNX Runtime (1.31) loads it if [`Pack::KeepOriginals`] keeps all elements and the
+    /// The bytes of a `.ort` file in which every constant is also packed for the kernels: a session
+    /// of it, with the same settings on such a processor, neither optimizes nor packs. Other sessions report
+    /// its target. ONNX Runtime (1.31) loads it if [`Pack::KeepOriginals`] keeps all elements and the
     /// level is no higher than `extended`.
     ///
     /// # Errors
@@ -204,7 +204,7 @@ impl Optimized {
     /// Writes [`Optimized::to_packed_bytes`] as [`Optimized::write`] does.
     ///
     /// # Errors
-    /// As both.
+    /// As for both.
     pub fn write_packed(
         &self,
         path: impl AsRef<Path>,
@@ -215,7 +215,7 @@ impl Optimized {
         Ok(size)
     }
 
-    /// The bytes of a packed file of the model known by the name `of`.
+    /// The bytes of a packed file for the model identified by `of`.
     pub(crate) fn packed(
         &self,
         pack: Pack,
@@ -243,7 +243,7 @@ impl Optimized {
         Ok((bytes, size))
     }
 
-    /// The bytes of a file of `graph`, which has packed forms.
+    /// The bytes of a file of `graph`, which has packed constants.
     fn sealed(
         &self,
         graph: &Graph,
@@ -274,7 +274,7 @@ impl Optimized {
         ScopedThreads { pool: &self.settings.pool, providers: &self.settings.providers }
     }
 
-    /// The plan of a graph with this model's constants, and what was packed for it.
+    /// The plan of a graph with this model's constants, and the packed constants.
     fn compiled(
         &self,
         graph: Graph,
@@ -292,12 +292,12 @@ impl Optimized {
         let _in_run = self.settings.pool.run();
         let (mut graph, mut plan) = (Some(graph), None);
         scoped(providers, &mut || plan = graph.take().map(|graph| compiler.compile(graph)));
-        // A scope that calls nobody sets nothing up.
+        // The scope calls its body, so the plan is always there.
         let plan = plan.unwrap_or_else(|| compiler.compile(graph.unwrap_or_default()))?;
         Ok((plan, packs.into_packs()))
     }
 
-    /// Builds a session of the model as it is now. What nobody will read any more is given back: the
+    /// Builds a session of the current model. Memory without readers is released: the
     /// elements of constants that all kernels have packed, and the pages of the file that held them.
     ///
     /// # Errors
@@ -309,11 +309,11 @@ impl Optimized {
         let budget = Arc::new(self.settings.load_limits.budget(&graph));
         let compiled = profiler.during("compile", || self.compiled(graph, &budget));
         budget.check()?;
-        let (mut plan, packs) = self.settings.or_ended("compile", compiled)?;
-        profiler.during("give_back", || {
-            plan.withhold(&plan.unread());
+        let (mut plan, packs) = self.settings.or_cancelled("compile", compiled)?;
+        profiler.during("release_pages", || {
+            plan.release(&plan.unread());
             for file in std::iter::once(&self.bytes).chain(&self.external) {
-                give_back(file, (&plan, &packs), &self.settings.log);
+                release_pages(file, (&plan, &packs), &self.settings.log);
             }
         });
         self.settings.log.event(
@@ -351,8 +351,8 @@ impl Optimized {
     }
 }
 
-/// Hands back the pages of a mapped file that hold nothing a run reads.
-fn give_back(bytes: &ModelBytes, (plan, packs): (&Plan, &[PackedConstant]), log: &Log) {
+/// Releases the pages of a mapped file that no run reads.
+fn release_pages(bytes: &ModelBytes, (plan, packs): (&Plan, &[PackedConstant]), log: &Log) {
     let mut read: Vec<Range<usize>> = Vec::new();
     plan.visit(&mut |plan| {
         let constants = plan.graph.value_ids().filter_map(|id| plan.graph.constant(id));
@@ -365,17 +365,20 @@ fn give_back(bytes: &ModelBytes, (plan, packs): (&Plan, &[PackedConstant]), log:
     read.sort_unstable_by_key(|range| range.start);
     let mut first = 0;
     for next in read {
-        // Pages that stay cost memory, nothing else.
+        // Pages that cannot be released only cost memory.
         if next.start > first
             && let Err(error) = bytes.advise_dont_need(first..next.start)
         {
-            log.event(Severity::Verbose, format_args!("pages of the model stay: {error}"));
+            log.event(
+                Severity::Verbose,
+                format_args!("pages of the model cannot be released: {error}"),
+            );
         }
         first = first.max(next.end);
     }
 }
 
-/// How many nodes of a graph and all graphs below it apply each operator, by domain and name.
+/// The number of nodes of each operator in a graph and its subgraphs, by domain and name.
 #[derive(Debug, Default)]
 pub(crate) struct OperatorCounts(BTreeMap<(String, String), usize>);
 

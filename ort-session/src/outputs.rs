@@ -10,7 +10,7 @@ use ort_tensor::{TensorViewMut, Value};
 
 use crate::run::Memory;
 
-/// The outputs of one run, but for those that [`BoundOutputs`] took. They belong to the caller.
+/// The outputs of one run, except those bound by [`BoundOutputs`]. The caller owns them.
 #[derive(Clone, Debug)]
 pub struct Outputs {
     names: Arc<[String]>,
@@ -22,7 +22,7 @@ impl Outputs {
         Self { names, values }
     }
 
-    /// The same without the outputs of these names, and those, with the numbers that come with them.
+    /// Removes the outputs with these names; returns the rest, and the removed ones with the associated numbers.
     pub(crate) fn without<'n>(
         self,
         taken: impl IntoIterator<Item = (usize, &'n str)>,
@@ -50,29 +50,29 @@ impl Outputs {
         self.values.get(position)
     }
 
-    /// How many outputs there are.
+    /// The number of outputs.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there is no output.
+    /// Whether there are no outputs.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Names and values, in the model's order, or that in which they were asked for.
+    /// Names and values, in the model's order, or the requested one.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.names.iter().map(String::as_str).zip(&self.values)
     }
 
-    /// The values, in the model's order, or that in which they were asked for.
+    /// The values, in the model's order, or the requested one.
     pub fn into_values(self) -> Vec<Value> {
         self.values
     }
 }
 
 /// # Panics
-/// If there is no such output, as slices do; [`Outputs::get`] does not.
+/// If there is no such output; [`Outputs::get`] returns `None` instead.
 impl Index<usize> for Outputs {
     type Output = Value;
 
@@ -81,7 +81,7 @@ impl Index<usize> for Outputs {
     }
 }
 
-/// Memory of the caller's, by the names of the outputs that a run writes there.
+/// Memory of the caller, by the name of the output that is written to it.
 ///
 /// ```
 /// use ort_session::{BoundOutputs, DType, Tensor, TensorViewMut};

@@ -1,10 +1,10 @@
-//! What a file with packed constants says of itself: for which machine and options it was packed, and
-//! a sum over its bytes.
+//! The header of a packed file: the machine and options that it was packed for, and
+//! a checksum.
 //!
-//! It says so among the model's named texts. The sum covers every byte of the file, its own digits
-//! taken as zeros: a bit that flipped anywhere is found before anything is computed with it.
+//! It is stored in the model's metadata. The checksum covers every byte of the file, with its own digits
+//! as zeros: any flipped bit is detected before the file is used.
 
-// collects are bounded: one a piece of CHUNK_BYTES, and as long as the options
+// collects are bounded: one for each CHUNK_BYTES, and as long as the options
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -13,28 +13,28 @@ use ort_ep::Threads;
 use ort_format::{File, Limits};
 use twox_hash::XxHash3_64;
 
-/// The names of the texts.
+/// The keys of the metadata.
 const FOR: &str = "ort-session.packed_for";
 const OF: &str = "ort-session.packed_of";
 const SUM: &str = "ort-session.packed_sum";
 
-/// What stands for a sum until the file is whole: as many digits.
+/// The placeholder for a checksum, with as many digits.
 const UNKNOWN_SUM: &str = "0000000000000000";
-/// Bytes that a thread sums at a time.
+/// The number of bytes that a thread hashes at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What a packed file says of itself.
+/// The header of a packed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seal<'a> {
-    /// What its constants are packed for.
+    /// The target of its constants.
     pub(crate) packed_for: &'a str,
-    /// Which model it was made of, if it is a cache's.
+    /// The model it was made of, for a file of a cache.
     pub(crate) of: Option<&'a str>,
     sum: &'a str,
 }
 
 impl<'a> Seal<'a> {
-    /// What `file` says, if it says anything.
+    /// The header of `file`, if it has one.
     pub(crate) fn of(file: File<'a>) -> Option<Self> {
         let text = |name: &str| {
             let mut texts = file.model().metadata_props().iter();
@@ -43,14 +43,14 @@ impl<'a> Seal<'a> {
         Some(Self { packed_for: text(FOR)?, of: text(OF), sum: text(SUM)? })
     }
 
-    /// Whether `bytes`, which the file is read from, are those that were sealed.
+    /// Whether the checksum of `bytes`, the whole file, is correct.
     pub(crate) fn is_whole(&self, bytes: &[u8], threads: &dyn Threads) -> bool {
         let place = place_in(bytes, self.sum);
         place.is_some_and(|place| sum(bytes, place, threads) == self.sum)
     }
 }
 
-/// The texts of a packed file: its own instead of those that it may have had, sorted by name.
+/// The metadata of a packed file: header entries replace existing ones; sorted by key.
 pub(crate) fn texts(
     texts: &[(String, String)],
     packed_for: &str,
@@ -65,18 +65,18 @@ pub(crate) fn texts(
     texts
 }
 
-/// The texts of the same model in a file that is not packed.
+/// The metadata without the header.
 pub(crate) fn unsealed(texts: &[(String, String)]) -> Vec<(String, String)> {
     let is_own = |name: &str| [FOR, OF, SUM].contains(&name);
     texts.iter().filter(|(name, _)| !is_own(name)).cloned().collect()
 }
 
-/// The model that a cache's file with these texts was made of.
+/// The model of a cache's file with this metadata.
 pub(crate) fn made_of(texts: &[(String, String)]) -> Option<&str> {
     texts.iter().find(|(name, _)| name == OF).map(|(_, text)| text.as_str())
 }
 
-/// Writes the sum into the bytes of a file that has [`texts`].
+/// Writes the checksum into the bytes of a file with [`texts`].
 pub(crate) fn seal(bytes: &mut [u8], threads: &dyn Threads) {
     let file = ort_format::open(bytes, &Limits::default()).ok();
     let place = file.and_then(Seal::of).and_then(|seal| place_in(bytes, seal.sum));
@@ -91,7 +91,7 @@ fn place_in(bytes: &[u8], part: &str) -> Option<Range<usize>> {
     (part.len() == UNKNOWN_SUM.len()).then_some(start..start + part.len())
 }
 
-/// The XXH3 (64 bits) of the XXH3s of all mebibytes, as hexadecimal digits, with zeros at `place`.
+/// The XXH3 (64 bits) of the XXH3s of all chunks, as hexadecimal digits, with zeros at `place`.
 fn sum(bytes: &[u8], place: Range<usize>, threads: &dyn Threads) -> String {
     let chunks: Vec<(&[u8], OnceLock<u64>)> =
         bytes.chunks(CHUNK_BYTES).map(|chunk| (chunk, OnceLock::new())).collect();
@@ -119,9 +119,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_covers_every_byte_but_its_own_digits() {
+    fn a_checksum_covers_every_byte_but_its_own_digits() {
         let mut bytes: Vec<u8> = (0..=u8::MAX).cycle().take(3 * CHUNK_BYTES + 77).collect();
-        // Digits across the border of two chunks.
+        // Digits across the boundary of two chunks.
         let place = CHUNK_BYTES - 5..CHUNK_BYTES + 11;
         let whole = sum(&bytes, place.clone(), &OneThread);
         for i in [0, CHUNK_BYTES - 6, CHUNK_BYTES - 5, CHUNK_BYTES + 10, CHUNK_BYTES + 11] {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_an_earlier_packing_give_way() {
+    fn an_earlier_header_is_replaced() {
         let owned = |texts: &[(&str, &str)]| -> Vec<_> {
             texts.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect()
         };

@@ -1,5 +1,5 @@
-//! Packed constants of one session: those that the file has, and those made in memory, once for
-//! equal packings of one constant.
+//! Packed constants of one session: from the file, or packed in memory, once for
+//! equal recipes of a constant.
 
 // collects are bounded: as long as the graph's lists
 
@@ -18,18 +18,18 @@ use crate::profile::Profiler;
 /// Packed constants, by constant and recipe.
 #[derive(Debug, Default)]
 pub(crate) struct Packs {
-    /// Whether the file's forms are what these kernels want.
+    /// Whether the file's packed constants match these kernels.
     takes_forms: bool,
     profiler: Profiler,
-    /// What memory there is for them.
+    /// The memory budget.
     budget: Arc<Budget>,
-    /// Whether kernels are to read every constant as it stands.
+    /// Whether packing is disabled.
     declines: bool,
     made: Mutex<HashMap<(ConstantId, Recipe), Arc<OnceLock<Option<PackedConstant>>>>>,
 }
 
-/// Which constant: where its elements lie, and in which shape. All constants live as long as the graph
-/// that is being compiled, so an address is a name.
+/// Identifies a constant by the address of its elements, and its shape. All constants live as long as the graph
+/// is being compiled, so addresses are unique.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ConstantId(usize, Shape);
 
@@ -45,22 +45,22 @@ pub(crate) struct PackedConstant {
     constant: ConstantId,
     pub(crate) label: String,
     pub(crate) packed: Packed,
-    /// Whether it is a slice of the file's bytes.
+    /// Whether it is a slice of the file.
     pub(crate) is_of_file: bool,
 }
 
 impl Packs {
-    /// No packed constants yet. `takes_forms` tells whether those of the file fit.
+    /// No packed constants yet. `takes_forms`: whether those of the file match.
     pub(crate) fn new(takes_forms: bool, profiler: Profiler, budget: Arc<Budget>) -> Self {
         Self { takes_forms, profiler, budget, ..Self::default() }
     }
 
-    /// No packed constants ever: kernels read constants as they stand.
+    /// A store that packs nothing: kernels read constants unpacked.
     pub(crate) fn declining() -> Self {
         Self { declines: true, ..Self::default() }
     }
 
-    /// All there are, in an order that depends on nothing but them.
+    /// All packed constants, in a deterministic order.
     pub(crate) fn into_packs(self) -> Vec<PackedConstant> {
         let made = self.made.into_inner().unwrap_or_else(PoisonError::into_inner);
         let packs = made.into_values().filter_map(|pack| pack.get().cloned().flatten());
@@ -127,13 +127,13 @@ impl PackStore for Packs {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let place = made.entry(key).or_default().clone();
         drop(made);
-        // Two threads that want one packing: the second waits for the first, without the lock.
+        // If two threads need the same packing, the second waits for the first, without holding the lock.
         let pack = place.get_or_init(|| self.get(constant, recipe, pack));
         pack.as_ref().map(|pack| pack.packed.clone())
     }
 }
 
-/// The forms of each constant.
+/// The packed forms of each constant.
 pub(crate) fn forms(packs: &[PackedConstant]) -> HashMap<ConstantId, Vec<PackedForm>> {
     let mut forms: HashMap<ConstantId, Vec<PackedForm>> = HashMap::new();
     for PackedConstant { constant, label, packed, .. } in packs {

@@ -1,4 +1,4 @@
-//! What a build of ONNX Runtime must have to run models: its configuration of a reduced build.
+//! The configuration of a reduced build of ONNX Runtime that can run given models.
 //!
 //! Source: ONNX Runtime 1.31, docs/Reduced_Operator_Kernel_build.md and its `reduced_build_config_parser.py`.
 
@@ -12,8 +12,8 @@ use ort_tensor::DType;
 
 use crate::optimized::Optimized;
 
-/// The operators that models need, by domain and version, and the types of the operands by which ONNX Runtime's
-/// kernels of an operator differ.
+/// The operators that models need, by domain and version, and the types of operands that ONNX Runtime's
+/// kernels are specialized for.
 ///
 /// Source: ONNX Runtime 1.31, docs/Reduced_Operator_Kernel_build.md
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,16 +22,16 @@ pub struct RequiredOperators {
     types: BTreeMap<(String, String), Types>,
 }
 
-/// What one operator was seen with.
+/// The types that an operator was used with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Types {
     inputs: BTreeMap<usize, BTreeSet<String>>,
     outputs: BTreeMap<usize, BTreeSet<String>>,
-    /// The types of several operands at once.
+    /// The combined types of several operands.
     together: BTreeSet<Vec<String>>,
 }
 
-/// The operands whose types tell kernels of an operator apart.
+/// The operands whose types select an operator's kernel.
 #[derive(Clone, Copy, Debug)]
 struct Tracked {
     inputs: &'static [usize],
@@ -44,7 +44,7 @@ const SECOND_INPUT: Tracked = Tracked { inputs: &[1], ..INPUT };
 const TWO_INPUTS: Tracked = Tracked { inputs: &[0, 1], ..INPUT };
 const OUTPUT: Tracked = Tracked { inputs: &[], outputs: &[0], ..INPUT };
 const BOTH: Tracked = Tracked { outputs: &[0], ..INPUT };
-/// Indices, values and depth, in the order in which a kernel's name has them.
+/// Indices, depth and values in the order in a kernel's name.
 const ONE_HOT: Tracked = Tracked { inputs: &[], together: &[0, 2, 1], ..INPUT };
 
 /// Source: ONNX Runtime 1.31, `operator_type_usage_processors.py`.
@@ -86,7 +86,7 @@ fn tracked(domain: &str, op_type: &str) -> Option<Tracked> {
 }
 
 impl Optimized {
-    /// The operators that the model has now, those of its subgraphs too.
+    /// The operators of the model as it is now, including those of subgraphs.
     pub fn required_operators(&self) -> RequiredOperators {
         let mut required = RequiredOperators::default();
         required.add(&self.graph);
@@ -95,7 +95,7 @@ impl Optimized {
 }
 
 impl RequiredOperators {
-    /// Adds what another model needs.
+    /// Adds the operators of another model.
     pub fn merge(&mut self, other: RequiredOperators) {
         self.operators.extend(other.operators);
         for (operator, types) in other.types {
@@ -103,8 +103,8 @@ impl RequiredOperators {
         }
     }
 
-    /// The configuration: a line `domain;version;Operator,…` for each domain and version, sorted. With types, what
-    /// follows an operator's name is JSON: the types that it was seen with, in any version.
+    /// The configuration: a line `domain;version;Operator,…` for each domain and version, sorted. With types,
+    /// an operator's name is followed by JSON: the types it was used with, in any version.
     pub fn to_config(&self, has_types: bool) -> String {
         let mut text = String::new();
         let mut line = None;
@@ -165,7 +165,7 @@ impl Types {
     }
 }
 
-/// JSON as ONNX Runtime's tools write it; nothing if no type is known.
+/// JSON as ONNX Runtime's tools write it; empty if no type is known.
 impl fmt::Display for Types {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = Vec::new();
@@ -190,7 +190,7 @@ fn list<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     format!("[{}]", quoted.join(", "))
 }
 
-/// The C++ type of a tensor's elements, or of what a sequence or an optional has.
+/// The C++ type of a tensor's elements, or of the elements in a sequence or optional.
 fn name_of(ty: &Type) -> Option<String> {
     match ty {
         Type::Tensor(tensor) => Some(element(tensor.dtype)),

@@ -1,4 +1,4 @@
-//! Settings with all that follows from them: they make a graph of a file, optimized.
+//! Resolved settings, which turn a file into an optimized graph.
 
 // collects are bounded: as long as the graph's lists
 
@@ -30,7 +30,7 @@ use crate::run_memory::Arena;
 use crate::run_options::RunLimits;
 use crate::threads::{Pool, ScopedThreads};
 
-/// The settings of a session to be.
+/// The resolved settings of a future session.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolved {
     pub(crate) options: Options,
@@ -38,13 +38,13 @@ pub(crate) struct Resolved {
     pub(crate) providers: Arc<[Arc<dyn ExecutionProvider>]>,
     pub(crate) operators: Vec<OpDef>,
     pub(crate) pool: Pool,
-    /// Who runs branches side by side, if anybody.
+    /// The threads that run branches in parallel, if any.
     pub(crate) branches: Option<Pool>,
     pub(crate) limits: Limits,
     pub(crate) import_limits: ImportLimits,
-    /// What constants are packed for; `None` if files cannot keep them.
+    /// The target of packed constants; `None` if files cannot store them.
     pub(crate) packed_for: Option<String>,
-    /// Whether packed files are checked against their sums.
+    /// Whether the checksums of packed files are verified.
     pub(crate) checks_sums: bool,
     pub(crate) profiler: Profiler,
     /// Whether kernels may pack constants.
@@ -53,7 +53,7 @@ pub(crate) struct Resolved {
     pub(crate) log: Log,
     pub(crate) arena: Arena,
     pub(crate) activations_cap: usize,
-    /// Who may end loading early.
+    /// Cancels loading.
     pub(crate) cancel: Option<Cancel>,
     pub(crate) clock: Clock,
     pub(crate) run_limits: RunLimits,
@@ -69,13 +69,13 @@ impl Resolved {
         self.profiler.during("model_loading_uri", load)
     }
 
-    /// What opening a file may cost, where its other files are, and what is given in their stead.
+    /// How to open a file: limits, the location of external data, and replaced initializers.
     pub(crate) const fn how(&self) -> How<'_> {
         let Self { limits, external, load, initializers, .. } = self;
         How { limits, external, load: *load, initializers }
     }
 
-    /// The model in `bytes`, optimized unless it is packed for these settings and so was before.
+    /// The model in `bytes`, optimized unless it is already packed for these settings.
     pub(crate) fn optimized(
         &self,
         bytes: ModelBytes,
@@ -83,28 +83,29 @@ impl Resolved {
     ) -> Result<Optimized, SessionError> {
         self.log.event(Severity::Info, format_args!("loaded {} bytes", bytes.len()));
         if let Some(reason) = bytes.fallback() {
-            let text = format_args!("the model cannot be mapped, and was read instead: {reason}");
+            let text = format_args!("the model cannot be mapped and was read instead: {reason}");
             self.log.event(Severity::Warning, text);
         }
-        self.check_end("verify")?;
+        self.check_cancelled("verify")?;
         let profiler = &self.profiler;
         let opened = profiler.during("verify", || Opened::of(&bytes, self.how()))?;
         let Opened { model: parsed, seal, external } = opened;
         profiler.during("check_sum", || self.check_sum(bytes.as_slice(), seal))?;
         let is_packed =
             seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
-        self.check_end("build")?;
+        self.check_cancelled("build")?;
         self.load_limits.check_file(&parsed.graph)?;
         let origins = Origins::of(&parsed.graph, &bytes, &external);
         let registry = ort_ops::registry().with(&self.operators);
         let build = || self.bounded(|| import(&parsed, &registry, self.import_limits));
-        let model = self.or_ended("build", profiler.during("build", build).map_err(Box::new))?;
+        let model =
+            self.or_cancelled("build", profiler.during("build", build).map_err(Box::new))?;
         let mut warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
         let mut packing_warnings = Vec::new();
         let (mut graph, mut report) = (model.graph, Report::default());
         let before = OperatorCounts::of(&graph);
         self.load_limits.check_shapes(&graph)?;
-        self.check_end("optimize")?;
+        self.check_cancelled("optimize")?;
         if !is_packed {
             packing_warnings.extend(self.without_forms(&mut graph, seal)?);
             self.free_dims.fix(&mut graph, &parsed.graph)?;
@@ -116,7 +117,7 @@ impl Resolved {
         for warning in warnings.iter().chain(&packing_warnings) {
             self.log.event(Severity::Warning, format_args!("{warning}"));
         }
-        self.tell(&report, &graph);
+        self.log_report(&report, &graph);
         drop(parsed);
         Ok(Optimized {
             graph,
@@ -150,12 +151,12 @@ impl Resolved {
         let optimize =
             || self.bounded(|| ort_optimizer::optimize(graph, registry, &options, &eval));
         let optimized = self.profiler.during("optimize", optimize).map_err(Box::new);
-        let (graph, report) = self.or_ended("optimize", optimized)?;
+        let (graph, report) = self.or_cancelled("optimize", optimized)?;
         note_passes(&self.profiler, &report);
         Ok((graph, report))
     }
 
-    /// Calls `body` with as much memory on this thread as loading may take, and with an end.
+    /// Calls `body` within the memory limit of loading, and with cancellation.
     fn bounded<R>(&self, body: impl FnOnce() -> R) -> R {
         let most = self.load_limits.max_bytes.unwrap_or(usize::MAX);
         let body = || within(most, most, body);
@@ -165,7 +166,7 @@ impl Resolved {
         }
     }
 
-    fn tell(&self, report: &Report, graph: &Graph) {
+    fn log_report(&self, report: &Report, graph: &Graph) {
         for pass in report.passes.iter().filter(|pass| pass.applied > 0) {
             self.log.detail(format_args!("{} rewrote {} places", pass.name, pass.applied));
         }
@@ -176,25 +177,25 @@ impl Resolved {
         self.log.event(Severity::Info, text);
     }
 
-    /// That neither somebody nor the clock wants loading to end before this stage is done.
-    pub(crate) fn check_end(&self, stage: &'static str) -> Result<(), SessionError> {
+    /// Checks that loading was neither cancelled nor timed out during this stage.
+    pub(crate) fn check_cancelled(&self, stage: &'static str) -> Result<(), SessionError> {
         match &self.cancel {
-            Some(cancel) if cancel.is_told() => Err(SessionError::Cancelled),
+            Some(cancel) if cancel.is_explicit() => Err(SessionError::Cancelled),
             Some(cancel) if cancel.is_cancelled() => Err(self.clock.late(stage).into()),
             _ => Ok(()),
         }
     }
 
-    /// The same result; whoever ended loading is told so, whatever went wrong then.
-    pub(crate) fn or_ended<T>(
+    /// The same result; if loading was cancelled or timed out, that error takes precedence.
+    pub(crate) fn or_cancelled<T>(
         &self,
         stage: &'static str,
         result: Result<T, impl Into<SessionError>>,
     ) -> Result<T, SessionError> {
-        result.map_err(|error| self.check_end(stage).err().unwrap_or_else(|| error.into()))
+        result.map_err(|error| self.check_cancelled(stage).err().unwrap_or_else(|| error.into()))
     }
 
-    /// That a packed file is what was written.
+    /// Verifies the checksum of a packed file.
     fn check_sum(&self, bytes: &[u8], seal: Option<Seal<'_>>) -> Result<(), SessionError> {
         let Some(seal) = seal.filter(|_| self.checks_sums) else { return Ok(()) };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
@@ -202,7 +203,7 @@ impl Resolved {
         if seal.is_whole(bytes, &threads) { Ok(()) } else { Err(SessionError::Damaged) }
     }
 
-    /// Drops packed forms, which are not for these settings; what to tell the user, if there are any.
+    /// Drops packed constants that are for other settings; returns a warning if there were any.
     fn without_forms(
         &self,
         graph: &mut Graph,
@@ -230,7 +231,7 @@ impl Resolved {
     }
 }
 
-/// When loading began, and how long it may take.
+/// The start of loading, and its time limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Instant,
@@ -238,12 +239,12 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// It begins now.
+    /// A clock that starts now.
     pub(crate) fn new(limit: Option<Duration>) -> Self {
         Self { start: Instant::now(), limit }
     }
 
-    /// What ends loading: the user's, and this clock.
+    /// The cancellation of loading: the user's, and this clock.
     pub(crate) fn cancel(&self, given: Option<Cancel>) -> Option<Cancel> {
         match self.limit.and_then(|limit| self.start.checked_add(limit)) {
             Some(deadline) => Some(given.unwrap_or_default().until(deadline)),

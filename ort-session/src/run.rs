@@ -1,4 +1,4 @@
-//! The executor: it walks the steps of a plan and hands each its slices.
+//! The executor: it runs the steps of a plan, and passes each its slices.
 
 // collects are bounded: as long as the graph's lists
 
@@ -42,30 +42,30 @@ use crate::plan::{
 use crate::profile::{Recorder, describe};
 use crate::run_memory::RunMemory;
 
-/// What all steps of a run share.
+/// The shared context of a run's steps.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) threads: &'a dyn Threads,
-    /// Who runs branches side by side, where a plan has them.
+    /// The threads that run branches in parallel, where a plan has some.
     pub(crate) branches: &'a dyn Threads,
     pub(crate) memory: &'a RunMemory,
-    /// Who wants to know how long each step takes.
+    /// Records the times of steps.
     pub(crate) recorder: Option<&'a Recorder<'a>>,
-    /// What may end it early; most often there is nothing.
+    /// The conditions that stop it early; usually none.
     pub(crate) watch: Option<&'a Watch<'a>>,
 }
 
-/// What to run: a plan, on what, and for which of its outputs.
+/// The task of a run: a plan, its arguments, and the requested outputs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) args: &'a Args<'a>,
     pub(crate) selection: &'a Selection,
-    /// The outputs to return, in order. What the selection has beside them goes to targets.
+    /// The outputs to return, in order. Other outputs of the selection are written to targets.
     pub(crate) outputs: &'a [ValueId],
 }
 
-/// What a plan is given: its inputs, but for those that were moved in, and what it captures.
+/// The arguments of a plan: its inputs, except those moved in, and its captures.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given<'a> {
     pub(crate) inputs: &'a [Option<ValueView<'a>>],
@@ -76,8 +76,8 @@ pub(crate) struct Given<'a> {
 pub(crate) type Views<'a> = SmallVec<[Option<ValueView<'a>>; 8]>;
 
 impl Run<'_> {
-    /// Runs as much of a plan as its selection needs; the outputs to return, in order. A kernel that
-    /// panics is an error of the run.
+    /// Runs the part of a plan that its selection needs; returns outputs, in order. A panic of
+    /// a kernel becomes an error of the run.
     pub(crate) fn task(
         &self,
         task: &Task<'_>,
@@ -102,15 +102,15 @@ impl Run<'_> {
         result
     }
 
-    /// A layout, which kernels prepare.
+    /// A layout, for which kernels prepare.
     fn planned(
         &self,
         plan: &Plan,
         layout: impl FnOnce() -> Result<Arc<Layout>, PlanError>,
     ) -> Result<Arc<Layout>, RunError> {
         let layout = self.bounded(|| caught(layout));
-        let layout = layout.map_err(|message| panicked_beside_steps(plan, message))?;
-        // A kernel that prepares for long has seen the end of the run.
+        let layout = layout.map_err(|message| panicked_outside_steps(plan, message))?;
+        // A kernel that was cancelled while it prepared.
         let ended = || self.watch.and_then(|watch| watch.check(plan, None).err());
         layout.map_err(|error| ended().unwrap_or_else(|| error.into()))
     }
@@ -125,7 +125,7 @@ impl Run<'_> {
         let mut done = frame.check(targets);
         if done.is_ok() {
             let mut arena = BranchArena::whole(state, targets);
-            // Whatever a kernel leaves in the block is lost anyway, and the values are cleared below.
+            // The content of the block is never read again, and the values are cleared below.
             let walked = caught(|| self.walk(frame, &mut arena));
             done = walked.unwrap_or_else(|message| Err(frame.panicked(arena.at.get(), message)));
         }
@@ -135,7 +135,7 @@ impl Run<'_> {
         };
         let result = done.and_then(|()| {
             let collected = caught(collect);
-            collected.unwrap_or_else(|message| Err(panicked_beside_steps(frame.plan, message)))
+            collected.unwrap_or_else(|message| Err(panicked_outside_steps(frame.plan, message)))
         });
         for &id in &frame.layout.made {
             state.made.take(id);
@@ -143,7 +143,7 @@ impl Run<'_> {
         result
     }
 
-    /// All steps, those of branches side by side.
+    /// Runs all steps, branches in parallel.
     fn walk(&self, frame: &Frame<'_>, arena: &mut BranchArena<'_, '_>) -> Result<(), RunError> {
         let mut start = 0;
         for region in &frame.layout.regions {
@@ -154,7 +154,7 @@ impl Run<'_> {
         self.steps(frame, start..frame.layout.steps.len(), arena)
     }
 
-    /// The branches of a region. A branch that fails ends the others after the step that they are at.
+    /// Runs the branches of a region. If one fails, the others stop after their current step.
     fn region(
         &self,
         frame: &Frame<'_>,
@@ -165,7 +165,7 @@ impl Run<'_> {
         let arenas = arena.divide(region).into_iter().map(|arena| Mutex::new((arena, Ok(()))));
         let arenas: SmallVec<[_; 4]> = arenas.collect();
         self.branches.for_each(arenas.len(), &|i| {
-            // Each branch has an arena of its own: no one waits.
+            // Each branch has its own arena: the lock is uncontended.
             let mut own = arenas[i].lock().unwrap_or_else(PoisonError::into_inner);
             let (arena, result) = &mut *own;
             let steps = region.branches[i].clone();
@@ -203,7 +203,7 @@ impl Run<'_> {
                 None => self.step(frame, i, arena)?,
                 Some(recorder) => self.recorded_step(recorder, frame, i, arena)?,
             }
-            // Parts that were left out have written nothing.
+            // Skipped parts have written nothing.
             if let Some(watch) = self.watch.filter(|watch| watch.ending.is_some()) {
                 watch.check(frame.plan, Some(step))?;
             }
@@ -215,7 +215,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Drops what is not needed after a step.
+    /// Drops values no longer needed after a step.
     fn clear(&self, frame: &Frame<'_>, step: usize, arena: &mut BranchArena<'_, '_>) {
         for &id in frame.layout.steps[step].last_uses() {
             let value = arena.clear(id);
@@ -249,7 +249,7 @@ impl Run<'_> {
         done.map_err(|error| self.ended(frame, step).unwrap_or_else(|| frame.error(step, error)))
     }
 
-    /// Calls `body` with as much memory as the run has left, and with an end.
+    /// Calls `body` within the run's remaining memory, and with cancellation.
     fn bounded<R>(&self, body: impl FnOnce() -> R) -> R {
         let Some(watch) = self.watch else { return body() };
         let body = || match watch.left() {
@@ -262,12 +262,12 @@ impl Run<'_> {
         }
     }
 
-    /// Why a step that has begun is not done, if that is why.
+    /// The error of a step that was interrupted, if it was.
     fn ended(&self, frame: &Frame<'_>, step: &Step) -> Option<RunError> {
         self.watch?.check(frame.plan, Some(step)).err()
     }
 
-    /// The same, watched.
+    /// The same, recorded.
     fn recorded_step(
         &self,
         recorder: &Recorder<'_>,
@@ -319,14 +319,14 @@ impl Run<'_> {
     }
 }
 
-/// The error of a run that panicked where no step runs.
-fn panicked_beside_steps(plan: &Plan, message: String) -> RunError {
+/// The error of a run that panicked outside of a step.
+fn panicked_outside_steps(plan: &Plan, message: String) -> RunError {
     let first = plan.steps.first().map(|step| plan.graph.node(step.node).label());
     let node = first.unwrap_or_default().to_owned();
     RunError::Panicked { node, op_type: String::new(), message }
 }
 
-/// What went wrong in a step of control flow: in its body, or in itself.
+/// An error in a control flow step: in its body, or in itself.
 pub(crate) enum ControlError {
     Run(RunError),
     Kernel(KernelError),

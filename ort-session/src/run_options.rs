@@ -9,7 +9,7 @@ use web_time::{Duration, Instant};
 use crate::cancel::Cancel;
 use crate::log::{Choice, Severity};
 
-/// Options of one run, or of many: nothing in them is used up.
+/// Options of one or many runs: using them does not consume them.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -29,30 +29,30 @@ pub struct RunOptions {
     pub(crate) deadline: Option<Instant>,
     pub(crate) limits: RunLimits,
     pub(crate) outputs: Option<Vec<String>>,
-    /// The start of the path of the run's own trace.
+    /// The prefix of the path of the run's own trace.
     pub(crate) profile: Option<PathBuf>,
-    /// Which of its events the run emits, as far as it chooses.
-    pub(crate) told: Choice,
+    /// Which of its events the run emits; unset values are the session's.
+    pub(crate) events: Choice,
 }
 
-/// What a run may use; without a number, as much as it takes, but of memory three quarters of what the
-/// machine, or the smallest control group that the process is in, has.
+/// The resource limits of a run. Without a number there is none, except that memory is limited to three quarters of
+/// that of the machine, or of the smallest control group of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunLimits {
-    /// Bytes of its blocks of memory and of the values beside them: what
-    /// [`Session::activations`](crate::Session::activations) tells, what operators need beside it
-    /// while they compute, what dynamic steps make, and what the iterations of a loop leave behind.
-    /// The first is refused before the run begins, the others before they are taken from the system,
-    /// but for what an iteration leaves, which is counted after it.
+    /// The bytes of its blocks and of values outside of them:
+    /// [`Session::activations`](crate::Session::activations), temporary memory of operators,
+    /// outputs of dynamic steps, and results of loop iterations.
+    /// The first is checked before the run starts, the others before they are allocated,
+    /// except results of iterations, which are counted afterwards.
     pub max_bytes: Option<usize>,
-    /// How long it may take. A step that passes it ends with the part of its work that it is at.
+    /// The duration. A step that exceeds it stops after the current part of its work.
     pub max_time: Option<Duration>,
-    /// Iterations of Loop, Scan and SequenceMap, of all in the run together.
+    /// Iterations of all Loop, Scan and SequenceMap nodes in the run together.
     pub max_iterations: Option<u64>,
 }
 
 impl RunOptions {
-    /// No options: the run goes to its end, and all outputs are the caller's.
+    /// The default options: no limits, and all outputs are returned.
     pub fn new() -> Self {
         Self::default()
     }
@@ -98,7 +98,7 @@ impl RunOptions {
     }
 }
 
-/// What is told of it.
+/// The events of a run.
 impl RunOptions {
     /// Profiles this run, whether the session is profiled or not. When the run ends, successfully or
     /// not, the trace is written to a separate file, `PREFIX_2026-01-31_23-59-59_999.json`, like that
@@ -114,11 +114,11 @@ impl RunOptions {
 
     /// The minimum severity of events that the run emits through `tracing`; by default that of
     /// [`SessionBuilder::log_severity`](crate::SessionBuilder::log_severity). A failed run emits
-    /// [`Severity::Error`], a run that was ended early [`Severity::Info`], and the begin and end of
+    /// [`Severity::Error`], a cancelled run [`Severity::Info`], and the begin and end of
     /// runs are [`Severity::Verbose`].
     #[must_use]
     pub fn log_severity(mut self, least: Severity) -> Self {
-        self.told.severity = Some(least);
+        self.events.severity = Some(least);
         self
     }
 
@@ -126,18 +126,18 @@ impl RunOptions {
     /// [`SessionBuilder::log_verbosity`](crate::SessionBuilder::log_verbosity).
     #[must_use]
     pub fn log_verbosity(mut self, most: u32) -> Self {
-        self.told.verbosity = Some(most);
+        self.events.verbosity = Some(most);
         self
     }
 }
 
 impl RunLimits {
-    /// These limits, with memory of at most so many bytes where they say nothing.
+    /// These limits, with `share` as the limit for memory if there is none.
     pub(crate) fn or_share(self, share: Option<usize>) -> Self {
         Self { max_bytes: self.max_bytes.or(share), ..self }
     }
 
-    /// These limits, and the other ones where these say nothing.
+    /// These limits, with missing ones from `other`.
     pub(crate) fn or(&self, other: &Self) -> Self {
         Self {
             max_bytes: self.max_bytes.or(other.max_bytes),

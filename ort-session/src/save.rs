@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all.
+//! Writes files atomically.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -10,17 +10,17 @@ use ort_loader::{Link, open_file};
 
 use crate::error::SaveError;
 
-/// What files are called at the end that are not whole yet.
+/// The suffix of incomplete files.
 const SUFFIX: &str = ".ort-tmp";
 
-/// Writes a file beside its place, has the system keep it, and renames it there: a reader, and whoever
-/// comes after a crash, finds the file of before or this one. A file of before that somebody has mapped
-/// stays what it is to them, and a symbolic link at the place is replaced, not followed.
+/// Writes a temporary file, syncs it, and renames it to `path`: readers, also after
+/// a crash, find either the previous file or this one. Existing mappings of the previous
+/// file stay valid, and a symbolic link at `path` is replaced, not followed.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), SaveError> {
     write_with(path, bytes, OpenOptions::new())
 }
 
-/// The same for a file of which everybody may do at most what `mode` says, where systems know such modes.
+/// The same for a file with at most the permissions of `mode`, on systems with modes.
 pub(crate) fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), SaveError> {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut options = OpenOptions::new();
@@ -32,42 +32,42 @@ pub(crate) fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<()
 }
 
 fn write_with(path: &Path, bytes: &[u8], mut options: OpenOptions) -> Result<(), SaveError> {
-    // A rename would put a file in the place of a device or a pipe.
+    // A rename would replace a device or a pipe.
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return Err(SaveError::NotAFile { path: path.to_owned() });
     }
     let failed = |source| SaveError::Write { path: path.to_owned(), source };
-    let (beside, mut file) = create_locked(path, &mut options).map_err(failed)?;
+    let (temporary, mut file) = create_locked(path, &mut options).map_err(failed)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    let written = written.and_then(|()| fs::rename(&beside, path));
+    let written = written.and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        // What keeps it from being removed has kept it from being written: the first error tells.
-        let _ = fs::remove_file(&beside);
+        // If removing it fails, so did writing: the first error is reported.
+        let _ = fs::remove_file(&temporary);
     }
     written.and_then(|()| keep_entry(path)).map_err(failed)
 }
 
-/// A new file beside `path`, locked until it is closed: see [`remove_leftovers`]. Between its creation and
-/// its lock somebody may take it for a leftover; then another is created.
+/// A new file next to `path`, locked until it is closed: see [`remove_leftovers`]. Between its creation and
+/// its lock another process may take it for a leftover; then another one is created.
 fn create_locked(path: &Path, options: &mut OpenOptions) -> io::Result<(PathBuf, File)> {
     loop {
-        let beside = beside(path);
-        let file = options.write(true).create_new(true).open(&beside)?;
-        // Where files cannot be locked, what a writer leaves is not removed.
+        let temporary = temporary(path);
+        let file = options.write(true).create_new(true).open(&temporary)?;
+        // Where files cannot be locked, leftovers are not removed.
         let is_locked = file.lock().is_ok();
-        if !is_locked || beside.try_exists()? {
-            return Ok((beside, file));
+        if !is_locked || temporary.try_exists()? {
+            return Ok((temporary, file));
         }
     }
 }
 
-/// Removes what writers left in a folder that did not finish, and tells how many files that were. Who
-/// still writes holds a lock.
+/// Removes temporary files of interrupted writers in a folder, and returns their number. Active
+/// writers hold a lock.
 pub(crate) fn remove_leftovers(folder: &Path) -> usize {
     let remove = |path: PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let is_temporary = name.starts_with('.') && name.ends_with(SUFFIX);
-        // Removed while it is locked: who has just created it sees that it is gone.
+        // Removed while it is locked: its creator notices that it is gone.
         let file = open_file(&path, Link::Refuse).ok().filter(|_| is_temporary);
         file.is_some_and(|file| file.try_lock().is_ok() && fs::remove_file(&path).is_ok())
     };
@@ -75,8 +75,8 @@ pub(crate) fn remove_leftovers(folder: &Path) -> usize {
     files.filter(|path| remove(path.clone())).count()
 }
 
-/// A name in the same folder that no other writer has.
-fn beside(path: &Path) -> PathBuf {
+/// A unique name in the same folder.
+fn temporary(path: &Path) -> PathBuf {
     static N_WRITTEN: AtomicU64 = AtomicU64::new(0);
     let n = N_WRITTEN.fetch_add(1, Ordering::Relaxed);
     let mut name = OsString::from(".");
@@ -85,7 +85,7 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Has the system keep the folder's entry, where folders can be opened.
+/// Syncs the folder's entry, where folders can be opened.
 fn keep_entry(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     match File::open(folder.unwrap_or(Path::new("."))) {
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_whole_and_nothing_else_stays() {
+    fn a_file_is_replaced_atomically_without_leftovers() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.ort");
         for bytes in [&b"first"[..], b"", b"second"] {
@@ -110,11 +110,11 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_go_once_nobody_writes_them() {
+    fn leftovers_without_a_writer_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let (path, other) = (folder.path().join("model.ort"), folder.path().join(".hidden"));
         fs::write(&other, b"x").unwrap();
-        let leftover = beside(&path);
+        let leftover = temporary(&path);
         let file = File::create(&leftover).unwrap();
         file.lock().unwrap();
         assert_eq!(remove_leftovers(folder.path()), 0);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_stays() {
+    fn a_folder_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let error = write_whole(folder.path(), b"x").unwrap_err();
         assert!(matches!(error, SaveError::NotAFile { .. }), "{error}");

@@ -10,12 +10,12 @@ use crate::packed::unsealed;
 use crate::save::write_whole;
 
 impl Optimized {
-    /// The bytes of a `.onnx` file that holds the model as it is now, elements included. Packed constants are in
-    /// none.
+    /// The current model as the bytes of a `.onnx` file, including elements. It has no packed
+    /// constants.
     ///
     /// # Errors
-    /// If the graph has something that no file can hold, constants have no elements any more, or the file would
-    /// have 2 GiB, which no reader of protobuf takes.
+    /// If the graph has something that the format cannot represent, elements of constants were released, or the file would
+    /// have 2 GiB, which protobuf readers reject.
     pub fn to_onnx_bytes(&self) -> Result<Vec<u8>, SaveError> {
         let mut is_complete = true;
         let mut graph = self.graph.clone();
@@ -27,15 +27,15 @@ impl Optimized {
             return Err(SaveError::Released);
         }
         let info = ModelInfo { metadata: unsealed(&self.model.metadata), ..self.model.clone() };
-        let told = Export { info: &info, resolver: None, private: PRIVATE };
-        let model = to_onnx(export(&graph, told).map_err(Box::new)?, &info.graph_name);
+        let options = Export { info: &info, resolver: None, private: PRIVATE };
+        let model = to_onnx(export(&graph, options).map_err(Box::new)?, &info.graph_name);
         ort_onnx::encode(&model).ok_or(SaveError::TooLarge)
     }
 
     /// Writes [`Optimized::to_onnx_bytes`] as [`Optimized::write`] does.
     ///
     /// # Errors
-    /// As both.
+    /// As for both.
     pub fn write_onnx(&self, path: impl AsRef<Path>) -> Result<usize, SaveError> {
         let bytes = self.to_onnx_bytes()?;
         write_whole(path.as_ref(), &bytes)?;

@@ -29,16 +29,16 @@ use crate::threads::{Pool, ScopedThreads, scoped};
 
 /// A model that is ready to run. Any number of threads may run it at once.
 ///
-/// Shared in an `Arc`, it lives until its last run is over, whoever dropped it before.
+/// Shared in an `Arc`, it lives until its last run has finished, even if all other owners dropped it.
 #[derive(Debug)]
 pub struct Session {
     pub(crate) plan: Plan,
     pub(crate) providers: Arc<[Arc<dyn ExecutionProvider>]>,
     pub(crate) pool: Pool,
-    /// Who runs branches side by side; `None` if one runs at a time.
+    /// The threads that run branches in parallel; `None` in sequential mode.
     pub(crate) branches: Option<Pool>,
     pub(crate) bytes: ModelBytes,
-    /// The other files of the model.
+    /// The model's external data files.
     pub(crate) external: Vec<ModelBytes>,
     pub(crate) origins: Origins,
     pub(crate) metadata: Metadata,
@@ -50,36 +50,36 @@ pub struct Session {
     pub(crate) log: Log,
 }
 
-/// What is known of a model and of how it became a session.
+/// Metadata of a model and of loading it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Metadata {
-    /// What the file says about the model.
+    /// The metadata in the file.
     pub model: ModelInfo,
-    /// What was odd about it, or had to be assumed.
+    /// Anomalies of the model, and assumptions about it.
     pub warnings: Vec<String>,
-    /// What the optimizer did.
+    /// The optimizer's report.
     pub optimized: Report,
-    /// How long it took from the path to the session.
+    /// The time from the path to the session.
     pub load_time: Duration,
-    /// What the cache folder was good for.
+    /// The use of the cache folder.
     pub cache: CacheUse,
-    /// Why packed constants that there are were not used, or had to be made anew.
+    /// Why packed constants of the file were not used, or had to be packed again.
     pub packing_warnings: Vec<String>,
 }
 
-/// What a cache folder was good for.
+/// How a cache folder was used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheUse {
-    /// There was none to use.
+    /// No cache folder is set.
     #[default]
     Unused,
     /// It had the packed file.
     Found,
-    /// It did not, and has it now.
+    /// It did not have the packed file, which was created.
     Made,
-    /// It could not be used; a warning says why.
+    /// It failed, for the reason in a warning.
     Failed,
 }
 
@@ -89,13 +89,13 @@ pub enum CacheUse {
 pub struct ValueDescription {
     /// Its name.
     pub name: String,
-    /// Its type, with dimensions as far as they are known.
+    /// Its type; dimensions may be unknown.
     pub ty: Type,
-    /// Whether a run may leave it out: the model has a default.
+    /// Whether it is an optional input: the model has a default.
     pub has_default: bool,
 }
 
-/// What one run is asked.
+/// The arguments of one run.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) inputs: &'a RunInputs<'a>,
@@ -104,30 +104,30 @@ pub(crate) struct Request<'a> {
 }
 
 impl Session {
-    /// Starts to build a session.
+    /// Starts building a session.
     pub fn builder() -> SessionBuilder {
         SessionBuilder::default()
     }
 
-    /// Runs the model. Inputs are borrowed; outputs belong to the caller.
+    /// Runs the model. Inputs are borrowed; the caller owns the outputs.
     ///
-    /// A kernel that panics does not end the caller: the panic becomes
+    /// A panic in a kernel does not unwind into the caller: it becomes
     /// [`RunError::Panicked`](crate::RunError::Panicked), which names the node, and the session
-    /// stays as it was. (With `panic = "abort"` there is nothing to become.)
+    /// stays usable. (With `panic = "abort"` the process ends.)
     ///
     /// # Errors
-    /// If an input is unknown, missing or of the wrong type, or a node cannot compute.
+    /// If an input is unknown, missing or of the wrong type, or a node fails.
     pub fn run<'a>(&self, inputs: impl Into<RunInputs<'a>>) -> Result<Outputs, RunError> {
         let chosen = Chosen::all(&self.plan, &self.output_names);
         let request = Request { inputs: &inputs.into(), options: &RunOptions::default(), chosen };
         self.observed(request, &mut Targets::default())
     }
 
-    /// Runs the model with options: a tag, a way to cancel it, a deadline, limits, and the outputs
-    /// that are asked for.
+    /// Runs the model with options: a tag, cancellation, a deadline, limits, and the requested
+    /// outputs.
     ///
     /// # Errors
-    /// As [`Session::run`], and if the run was ended early, or there is no such output.
+    /// As [`Session::run`], and if the run was cancelled or exceeded a limit, or an output is unknown.
     pub fn run_with<'a>(
         &self,
         inputs: impl Into<RunInputs<'a>>,
@@ -136,15 +136,15 @@ impl Session {
         self.run_into(inputs, BoundOutputs::default(), options)
     }
 
-    /// The same with memory of the caller's for outputs of these names: the kernels write there, and
-    /// nothing is copied but outputs that are constants, inputs, or of a shape that only the run can
-    /// tell. The other outputs are returned. With [`RunOptions::outputs`], the bound ones are asked
-    /// for beside those named there.
+    /// The same with memory of the caller for some outputs: kernels write to it directly, and
+    /// only outputs that are constants, inputs, or of a dynamic shape are copied
+    /// to it. The other outputs are returned. With [`RunOptions::outputs`], the bound ones are
+    /// computed in addition to those.
     ///
-    /// What the memory holds after a run that failed is anything.
+    /// After a failed run, the memory has unspecified content.
     ///
     /// # Errors
-    /// As [`Session::run_with`], and if the memory for an output is of another type or shape.
+    /// As [`Session::run_with`], and if the type or shape of the memory for an output is wrong.
     pub fn run_into<'a, 'o>(
         &self,
         inputs: impl Into<RunInputs<'a>>,
@@ -160,7 +160,7 @@ impl Session {
         self.observed(request, &mut targets)
     }
 
-    /// Runs the model and tells how long each step took, those of subgraphs before the step that
+    /// Runs the model and returns the time of each step; those of subgraphs come before the step that
     /// runs them.
     ///
     /// # Errors
@@ -176,9 +176,9 @@ impl Session {
         Ok((outputs, recorder.into_steps()))
     }
 
-    /// Runs the model and calls `observe` with each value that a step computes, as soon as it is there: what
-    /// is optimized away or fused is not. Steps of subgraphs are left out. In parallel mode several threads
-    /// call at once.
+    /// Runs the model and calls `observe` with each value that a step computes, immediately after the step. Values that
+    /// are optimized away or fused, and those of subgraphs, are omitted. In parallel mode several threads
+    /// may call it at once.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -193,20 +193,20 @@ impl Session {
         self.run_recorded(request, &mut Targets::default(), Some(&recorder))
     }
 
-    /// Ends profiling and writes the trace; the name of its file. Runs that are under way are left out.
-    /// A session that is dropped before writes it as well, and keeps errors for itself.
+    /// Ends profiling and writes the trace; returns its file name. Active runs are omitted.
+    /// Dropping the session also writes the trace, and ignores errors.
     ///
     /// # Errors
-    /// If the session was not built with [`SessionBuilder::enable_profiling`], if profiling has ended
-    /// before, or if the system does not write the file.
+    /// If the session was not built with [`SessionBuilder::enable_profiling`], if profiling has already
+    /// ended, or if the system cannot write the file.
     pub fn end_profiling(&self) -> Result<PathBuf, ProfileError> {
         self.profiler.write()
     }
 
-    /// Ends profiling and gives the trace instead of writing it.
+    /// Ends profiling and returns the trace instead of writing it.
     ///
     /// # Errors
-    /// If the session is not profiled, or no longer.
+    /// If the session is not profiled, or its trace was already taken.
     pub fn take_trace(&self) -> Result<Trace, ProfileError> {
         self.profiler.take()
     }
@@ -262,11 +262,11 @@ impl Session {
         ids.iter().map(describe).collect()
     }
 
-    /// The outputs of a run on inputs of these types and shapes, with dimensions as far as those tell before
-    /// it. Nothing runs, and what the inputs contain does not matter.
+    /// The outputs of a run on inputs of these types and shapes; dimensions that depend on data are unknown.
+    /// Nothing runs, and the elements of the inputs do not matter.
     ///
     /// # Errors
-    /// As [`Session::run`], for what can be known before a run: some node cannot have inputs of such shapes.
+    /// As [`Session::run`], for errors that are detected before a run: shape inference fails for some node.
     pub fn infer_outputs<'a>(
         &self,
         inputs: impl Into<RunInputs<'a>>,
@@ -281,43 +281,43 @@ impl Session {
         Ok(outputs)
     }
 
-    /// What is known of the model and of how it became a session.
+    /// Metadata of the model and of loading it.
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// The model's bytes: how they are held, and what of them is resident.
+    /// The model's bytes: their owner, and their residency.
     pub const fn bytes(&self) -> &ModelBytes {
         &self.bytes
     }
 
-    /// The bytes of the other files that the model has elements in.
+    /// The bytes of the model's external data files.
     pub fn external_data(&self) -> &[ModelBytes] {
         &self.external
     }
 
-    /// What the session's memory is for, and what of it is resident. Looks at every page.
+    /// The memory of the session by purpose, and its residency. Reads the state of every page.
     pub fn memory(&self) -> MemoryReport {
         MemoryReport::of(self)
     }
 
-    /// How many threads a run uses, the caller included.
+    /// The number of threads of a run, including the caller.
     pub const fn n_threads(&self) -> usize {
         self.pool.n_threads()
     }
 
-    /// How many branches of the graph a run has side by side, at most.
+    /// The maximum number of branches that run in parallel.
     pub fn n_branches(&self) -> usize {
         self.branches.as_ref().map_or(1, Pool::n_threads)
     }
 
-    /// How many of the helpers that this session may share with others are awake just now, at work or
-    /// waiting for it; those of a pool that was given are not known.
+    /// The number of active workers, busy or spinning, in the pool that this session may share with others;
+    /// 0 for user-provided threads.
     pub fn n_active(&self) -> usize {
         self.pool.n_active()
     }
 
-    /// Which provider runs how many steps, in the order of priority.
+    /// The number of steps of each provider, in order of priority.
     pub fn placement(&self) -> Vec<(&'static str, usize)> {
         let mut placement: Vec<_> = self.providers.iter().map(|p| (p.name(), 0)).collect();
         self.plan.visit(&mut |plan| {
@@ -328,11 +328,11 @@ impl Session {
         placement
     }
 
-    /// Floating-point operations of a run with these inputs, as far as shapes tell before it;
-    /// those of subgraphs are not counted.
+    /// The floating-point operations of a run with these inputs, as far as shapes are known before it,
+    /// without those of subgraphs.
     ///
     /// # Errors
-    /// As [`Session::run`], for what can be known before a run.
+    /// As [`Session::run`], for errors that are detected before a run.
     pub fn flops<'a>(&self, inputs: impl Into<RunInputs<'a>>) -> Result<u64, RunError> {
         let inputs = inputs.into();
         let inputs = checked(&self.plan.graph, &inputs)?;

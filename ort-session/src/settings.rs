@@ -1,4 +1,4 @@
-//! Settings that ONNX Runtime's session options have besides those of the builder's own file.
+//! Further settings of the builder that correspond to ONNX Runtime's session options.
 
 use std::path::PathBuf;
 
@@ -11,15 +11,15 @@ use crate::log::Severity;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SavedModel {
     pub(crate) path: Option<PathBuf>,
-    /// Whether it is an `.ort` file whatever its name says.
+    /// Whether it is an `.ort` file regardless of its extension.
     pub(crate) is_ort: bool,
 }
 
 impl SavedModel {
-    /// The path, if what is written there is what its name says.
+    /// The path, if its extension matches the format.
     ///
     /// # Errors
-    /// The path, if it is not.
+    /// The path, if it does not.
     pub(crate) fn checked(self) -> Result<Option<PathBuf>, PathBuf> {
         let says_ort = |path: &PathBuf| path.extension().is_some_and(|it| it == "ort");
         match self.path {
@@ -45,8 +45,8 @@ impl SessionBuilder {
     /// Adds operators of a custom domain. Standard operators cannot be replaced. Their nodes run by
     /// [`Operator::eval`](crate::provider::Operator::eval) unless a provider claims them.
     ///
-    /// Constants that the optimizer computes with them are part of what is saved, in a cache folder too:
-    /// an operator that comes to compute something else needs another folder.
+    /// Constants that the optimizer computes with them become part of saved models and of cached files:
+    /// an operator with changed semantics needs another cache folder.
     #[must_use]
     pub fn operators(mut self, operators: &[OpDef]) -> Self {
         // bounded: as many as the caller gives
@@ -114,17 +114,17 @@ impl SessionBuilder {
         self
     }
 
-    /// How far the graph will be optimized.
+    /// The chosen optimization level.
     pub const fn chosen_level(&self) -> ort_optimizer::Level {
         self.options.level
     }
 
-    /// How a file will come into memory.
+    /// How files are loaded.
     pub const fn chosen_load(&self) -> ort_loader::Load {
         self.load
     }
 
-    /// What the CPU provider will be told.
+    /// The options of the CPU provider.
     pub const fn cpu_options(&self) -> ort_ep_cpu::CpuOptions {
         self.cpu
     }

@@ -1,10 +1,10 @@
-//! What goes from thread to thread: sessions, what they are given and give, and errors. It is checked when this
-//! crate is compiled.
+//! Compile-time checks that sessions, their inputs and outputs, and errors can be sent between
+//! threads.
 
-// The lint is silent in a build for tests.
+// The lint does not fire in a build for tests.
 #[cfg_attr(
     not(test),
-    expect(clippy::wildcard_imports, reason = "what is checked is what the crate exports")
+    expect(clippy::wildcard_imports, reason = "the checks cover all exports of the crate")
 )]
 use crate::*;
 

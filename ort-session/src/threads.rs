@@ -1,4 +1,4 @@
-//! The threads of a run: the caller, always at work itself, and helpers that the process shares.
+//! The threads of a run: the caller, which always computes, and workers that the process shares.
 
 mod affinities;
 mod branches;
@@ -25,7 +25,7 @@ pub(crate) use self::memory::memory_share;
 pub(crate) use self::options::PoolOptions;
 pub use self::quota::CpuQuota;
 
-/// Helpers beside the calling thread.
+/// Worker threads besides the calling thread.
 #[derive(Clone)]
 pub(crate) struct Pool {
     helpers: Helpers,
@@ -34,24 +34,24 @@ pub(crate) struct Pool {
 
 #[derive(Clone)]
 enum Helpers {
-    /// The caller works alone.
+    /// The caller computes alone.
     None,
-    /// Ours.
+    /// Workers of ort-threads.
     Workers(Arc<Workers>),
     /// The user's pool.
     Rayon(Arc<rayon::ThreadPool>),
-    /// Whatever else the user has.
+    /// Another user-provided implementation.
     Threads(Arc<dyn Threads>),
 }
 
 impl Pool {
-    /// Keeps the helpers for a run, which lasts as long as the guard.
+    /// Keeps the workers spinning for a run, which lasts as long as the guard.
     pub(crate) fn run(&self) -> Option<InRun<'_>> {
         self.workers().map(Workers::run)
     }
 
-    /// The same for a run with branches. A helper is called at once: who comes when branches are under way
-    /// has nothing to do but parts of their kernels.
+    /// The same for a run with branches. A worker is woken in advance: one that arrives when branches are running
+    /// can only take parts of their kernels.
     pub(crate) fn run_branches(&self) -> Option<InRun<'_>> {
         let in_run = self.run();
         self.workers().into_iter().for_each(Workers::wake);
@@ -62,7 +62,7 @@ impl Pool {
         self.n_threads
     }
 
-    /// How many of our helpers are awake, at work or waiting for it.
+    /// The number of active workers of ours, busy or spinning.
     pub(crate) fn n_active(&self) -> usize {
         self.workers().map_or(0, Workers::n_active)
     }
@@ -81,7 +81,7 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// A pool whose every thread computes in the scope of the session's providers.
+/// A pool whose threads all compute in the scope of the session's providers.
 #[derive(Debug)]
 pub(crate) struct ScopedThreads<'a> {
     pub(crate) pool: &'a Pool,

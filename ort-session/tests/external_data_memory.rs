@@ -1,4 +1,4 @@
-//! A gigabyte of elements in another file stays out of private memory: in a process of its own, for other tests
+//! A gigabyte of external data stays out of private memory: in a separate process, as other tests
 //! would count, too.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 
@@ -13,19 +13,19 @@ use ort_session::{Session, Tensor, process_memory};
 
 const ROW_LEN: usize = 256;
 const N_ROWS: usize = 1 << 20;
-/// What a session may hold privately beside what it packs, which is nothing here.
+/// The limit of a session's private memory besides packed constants, of which there are none here.
 const MAX_PRIVATE_BYTES: u64 = 60 << 20;
 
 #[test]
 fn a_gigabyte_of_external_data_is_mapped_and_not_copied() {
     let Some(_) = process_memory().unwrap() else {
-        println!("skipped: this system does not tell how much memory a process has");
+        println!("skipped: this system does not report the memory of a process");
         return;
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.onnx");
     std::fs::write(&path, model()).unwrap();
-    // A hole, but for one row: the file takes a page of the disk.
+    // A sparse file with one row: it takes a page of the disk.
     let mut weights = File::create(folder.path().join("weights.bin")).unwrap();
     weights.set_len((N_ROWS * ROW_LEN * 4) as u64).unwrap();
     weights.seek(SeekFrom::Start((77_777 * ROW_LEN * 4) as u64)).unwrap();
@@ -51,7 +51,7 @@ fn private_bytes() -> u64 {
     process_memory().unwrap().unwrap().rss_anon
 }
 
-/// `y = Gather(w, ids)`, `w` in another file.
+/// `y = Gather(w, ids)`, with external `w`.
 fn model() -> Vec<u8> {
     let entry = |(key, value): (&str, &str)| {
         let (key, value) = (key.to_owned(), value.to_owned());

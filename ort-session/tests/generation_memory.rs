@@ -1,4 +1,4 @@
-//! Thousands of tokens leave a session's memory as it is: in a process of its own, for every allocation counts.
+//! Memory stays constant over thousands of tokens: in a separate process, as every allocation counts.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 
 use std::alloc::System;
@@ -10,7 +10,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static MEMORY: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// A head of attention, and a product that each token waits for.
+/// An attention head, and a product that depends on each token.
 const DECODER: &str = "graph(x: float[1,n,64], past.0: float[1,p,64]) -> (y, present.0) {
   present.0: float[1,t,64] = Concat-13 [axis: 1] (past.0, x)
   k = Transpose-13 [perm: [0, 2, 1]] (present.0)
@@ -29,7 +29,7 @@ fn session() -> Session {
     Session::builder().threads(1).commit(bytes).unwrap()
 }
 
-/// Generates so many tokens, and tells by how many bytes the heap grew.
+/// Generates this many tokens, and returns the growth of the heap in bytes.
 fn growth(session: &Session, state: &mut State, tokens: usize) -> isize {
     let x = Tensor::from_slice(&[1, 1, 64], &[0.5_f32; 64]).unwrap();
     let region = Region::new(MEMORY);
@@ -41,14 +41,14 @@ fn growth(session: &Session, state: &mut State, tokens: usize) -> isize {
 }
 
 #[test]
-fn two_thousand_tokens_leave_memory_as_it_is() {
+fn memory_is_constant_over_two_thousand_tokens() {
     let session = session();
     let mut state = session.new_state().unwrap();
     state.reserve(4096).unwrap();
-    // As many plans as a session remembers, and buffers as long as the cache.
+    // As many plans as a session caches, and buffers as long as the cache.
     let _ = growth(&session, &mut state, 1000);
     let grown = growth(&session, &mut state, 2000);
     assert_eq!(state.len(), Some(3000));
-    // Scores are as many as tokens, in a few buffers.
-    assert!(grown < 64 << 10, "{grown} bytes more behind 2000 tokens");
+    // Only a few buffers of scores grow with the tokens.
+    assert!(grown < 64 << 10, "{grown} bytes more after 2000 tokens");
 }

@@ -1,5 +1,5 @@
-//! Idle is idle: when no run is under way, no thread of a session computes. A process of its own,
-//! since it looks at the processor time of all threads.
+//! Without a run, no thread of a session computes. In a separate process,
+//! since it reads the processor time of all threads.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 #![cfg(target_os = "linux")]
@@ -9,8 +9,8 @@ use std::time::Duration;
 use ort_graph::{Export, Graph, ModelInfo, export};
 use ort_session::{ModelBytes, Session, Tensor};
 
-/// The processor time of this process, in ticks: of 10 ms, on Linux as it comes. Fields 14 and 15
-/// of the file, of which the second is a name in parentheses.
+/// The processor time of this process, in ticks of 10 ms on a default Linux. Fields 14 and 15
+/// of the file, whose second field is a name in parentheses.
 fn ticks() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields = stat.rsplit(')').next().unwrap().split_whitespace();
@@ -33,7 +33,7 @@ fn no_thread_spins_between_runs() {
         }
         let before = ticks();
         std::thread::sleep(Duration::from_millis(250));
-        // One thread that spins takes 25 ticks, or its share of a machine that others use, too.
+        // One spinning thread takes 25 ticks, or its share of a machine with other load.
         let n_ticks = ticks() - before;
         assert!(n_ticks < 5, "{n_ticks} ticks in 250 ms with {n_threads} threads");
     }

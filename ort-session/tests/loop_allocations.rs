@@ -1,5 +1,5 @@
-//! What a loop allocates in an iteration does not grow with what it carries, and no iteration touches pages for
-//! the first time: in a process of its own, for every allocation and page fault counts.
+//! The allocations of a loop iteration do not grow with loop-carried values, and no iteration causes page faults:
+//! in a separate process, as every allocation and page fault counts.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 
 use std::alloc::System;
@@ -12,7 +12,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static MEMORY: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Held by the test that measures.
+/// Held by the running test.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn session(text: &str, arena: Arena) -> Session {
@@ -24,7 +24,7 @@ fn session(text: &str, arena: Arena) -> Session {
     builder.commit(ModelBytes::from_vec(bytes)).unwrap()
 }
 
-/// What `measure` tells of a run of so many iterations, after two that made everything ready.
+/// The result of `measure` for a run with this many iterations, after two warm-up runs.
 fn measured(session: &Session, trips: i64, inputs: &[Value], mut measure: impl FnMut(&dyn Fn())) {
     let trips = Tensor::scalar(trips).into();
     let inputs: Vec<&Value> = std::iter::once(&trips).chain(inputs).collect();
@@ -33,7 +33,7 @@ fn measured(session: &Session, trips: i64, inputs: &[Value], mut measure: impl F
     measure(&run);
 }
 
-/// Bytes that a run of so many iterations allocates.
+/// The bytes that a run with this many iterations allocates.
 fn allocated(session: &Session, trips: i64, inputs: &[Value]) -> usize {
     let mut n_bytes = 0;
     measured(session, trips, inputs, |run| {
@@ -44,7 +44,7 @@ fn allocated(session: &Session, trips: i64, inputs: &[Value]) -> usize {
     n_bytes
 }
 
-/// Pages that a run of so many iterations touches for the first time; `None` where the system does not tell.
+/// The page faults of a run with this many iterations; `None` where the system does not report them.
 fn faults(session: &Session, trips: i64, inputs: &[Value]) -> Option<u64> {
     let mut n_faults = None;
     measured(session, trips, inputs, |run| {
@@ -65,7 +65,7 @@ fn zeros(shape: &[usize]) -> Value {
     Tensor::from_slice(shape, &vec![0.5_f32; shape.iter().product()]).unwrap().into()
 }
 
-/// States of floats that change, change places and stay, one that is looked at only, and a sequence.
+/// Float states that change, swap and stay, one that is only read, and a sequence.
 const CARRIED: &str = "graph(m: int64[], a0: float[?], b0: float[?], c0: float[?], v: float[?]) -> (a, b, c, s) {
   s0 = SequenceEmpty-11 ()
   a, b, c, s = Loop-16 [
@@ -80,7 +80,7 @@ const CARRIED: &str = "graph(m: int64[], a0: float[?], b0: float[?], c0: float[?
   ] (m, _, a0, b0, c0, s0)
 }";
 
-/// Rows that grow by one in each iteration, where what reads them stands behind.
+/// Rows that grow by one in each iteration, where their reader comes afterwards.
 const GROWING: &str = "graph(m: int64[], g0: float[?,64], v: float[1,64]) -> (g, t) {
   g, t = Loop-16 [
     body: graph(i: int64[], go: bool[], g_in: float[?,64]) -> (go, g_out, t) {
@@ -91,7 +91,7 @@ const GROWING: &str = "graph(m: int64[], g0: float[?,64], v: float[1,64]) -> (g,
 }";
 
 #[test]
-fn an_iteration_allocates_no_more_where_more_is_carried() {
+fn an_iteration_allocates_no_more_with_larger_states() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let session = session(CARRIED, Arena::default());
     let an_iteration = |n: usize| {
@@ -99,7 +99,7 @@ fn an_iteration_allocates_no_more_where_more_is_carried() {
         let [few, many] = [20, 120].map(|trips| allocated(&session, trips, &inputs));
         (many - few) / 100
     };
-    // Up to the size of a page, values are pieces of the heap.
+    // Up to the size of a page, values are allocated on the heap.
     let (small, large) = (an_iteration(2_000), an_iteration(20_000));
     assert!(large <= small + 64, "{small} bytes for states of 8 KB, {large} for 80 KB");
 
@@ -114,16 +114,16 @@ fn an_iteration_touches_no_new_pages() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for arena in [Arena::Keep, Arena::Shrink, Arena::Off] {
         let carried = session(CARRIED, arena);
-        // Each state is a mapping of its own.
+        // Each state is a separate mapping.
         let inputs: Vec<Value> = (0..4).map(|_| zeros(&[300_000])).collect();
         let [few, many] = [20, 120].map(|trips| faults(&carried, trips, &inputs));
         let (Some(few), Some(many)) = (few, many) else {
-            println!("skipped: this system does not tell how often pages were missing");
+            println!("skipped: this system does not report page faults");
             return;
         };
         assert!(many < few + 100, "{arena:?}: {few} faults in 20 iterations, {many} in 120");
 
-        // What grows touches each page once, and again where it moves: twice what it comes to in the end.
+        // A growing value touches each page once, and again when it moves: twice its final size.
         let growing = session(GROWING, arena);
         let row = [zeros(&[1, 64]), zeros(&[1, 64])];
         let n_pages = 2_000 * 64 * 4 / 4096;

@@ -1,4 +1,4 @@
-//! A mapped model stays out of private memory: in a process of its own, for other tests would
+//! A mapped model stays out of private memory: in a separate process, as other tests would
 //! count, too.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 
@@ -9,13 +9,13 @@ use ort_format::{DataType, record};
 use ort_session::{Level, Session, process_memory};
 
 const N_WEIGHTS: usize = 16 << 20;
-/// What a session may hold privately beyond what it states.
+/// The limit of a session's private memory beyond what it reports.
 const MAX_PRIVATE_BYTES: u64 = 5 << 20;
 
 #[test]
 fn loading_a_mapped_model_copies_no_weights_and_dropping_it_leaves_nothing() {
     let Some(_) = process_memory().unwrap() else {
-        println!("skipped: this system does not tell how much memory a process has");
+        println!("skipped: this system does not report the memory of a process");
         return;
     };
     let path = std::env::temp_dir().join(format!("ort-private-memory-{}.ort", std::process::id()));

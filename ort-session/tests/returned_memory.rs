@@ -1,4 +1,4 @@
-//! What a session takes goes back to the system when it is dropped: in a process of its own, for
+//! The memory of a session is returned to the system when it is dropped: in a separate process, as
 //! other tests would count, too.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
@@ -11,11 +11,11 @@ use ort_session::{Arena, DType, Load, Session, Tensor, process_memory};
 
 use crate::model::ModelWriter;
 
-/// What may stay: code and tables that the first session touches, stacks of threads, what an
-/// allocator holds of small objects.
+/// The limit of what may remain: code and tables that the first session touches, stacks of threads, what an
+/// allocator retains of small objects.
 const MAX_LEFT_BYTES: u64 = 2 << 20;
 
-/// Rows and columns of a layer's weights: 400 KiB, which a heap would serve.
+/// Rows and columns of a layer's weights: 400 KiB, which could come from the heap.
 const N: usize = 320;
 
 const N_LAYERS: usize = 80;
@@ -24,9 +24,9 @@ const N_LAYERS: usize = 80;
 const N_ROWS: usize = 256;
 
 #[test]
-fn dropping_a_session_gives_its_memory_back() {
+fn dropping_a_session_returns_its_memory() {
     let Some(_) = process_memory().unwrap() else {
-        println!("skipped: this system does not tell how much memory a process has");
+        println!("skipped: this system does not report the memory of a process");
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -42,9 +42,12 @@ fn dropping_a_session_gives_its_memory_back() {
             let held = private_bytes();
             drop(session);
             let left = private_bytes();
-            let told = format!("{load:?}, {arena:?}: {base} before, {held} then, {left} left");
-            assert!(held >= base + u64::try_from(packed).unwrap(), "too little to be seen: {told}");
-            assert!(left <= base + MAX_LEFT_BYTES, "{told}");
+            let report = format!("{load:?}, {arena:?}: {base} before, {held} then, {left} left");
+            assert!(
+                held >= base + u64::try_from(packed).unwrap(),
+                "too little to be seen: {report}"
+            );
+            assert!(left <= base + MAX_LEFT_BYTES, "{report}");
         }
     }
 }
@@ -53,7 +56,7 @@ fn private_bytes() -> u64 {
     process_memory().unwrap().unwrap().rss_anon
 }
 
-/// Layers with 31 MiB of weights together.
+/// Layers with 31 MiB of weights in total.
 fn layers() -> Vec<u8> {
     let n = i64::try_from(N).unwrap();
     let mut model = ModelWriter::default().input("x", &[-1, n]);

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::close::{ParseToleranceError, Tolerance};
 
-/// A folder with models, `*.ort` or `*.onnx`, beside `test_data_set_K/` and, perhaps, `tol.txt`.
+/// A folder with models, `*.ort` or `*.onnx`, next to `test_data_set_K/` and, optionally, `tol.txt`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// The path from the folder that was searched, with `/`; for that folder itself its name.
+    /// The path relative to the searched folder, with `/`; for that folder itself its name.
     pub name: String,
     /// The folder.
     pub folder: PathBuf,
@@ -17,7 +17,7 @@ pub struct Case {
     pub models: Vec<PathBuf>,
     /// The folders `test_data_set_K`, sorted by K: at least one.
     pub data_sets: Vec<PathBuf>,
-    /// What `tol.txt` says ("rtol atol"), or the default.
+    /// The content of `tol.txt` ("rtol atol"), or the default.
     pub tolerance: Tolerance,
 }
 
@@ -25,33 +25,33 @@ pub struct Case {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaseError {
-    /// The system refuses to read a file or folder.
+    /// The system cannot read a file or folder.
     #[error("{}: cannot be read: {source}", path.display())]
     Unreadable {
         /// The path.
         path: PathBuf,
-        /// The system's reason.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A `tol.txt` does not hold two numbers.
+    /// A `tol.txt` that does not consist of two numbers.
     #[error("{}: {source}", path.display())]
     Tolerance {
         /// The path.
         path: PathBuf,
-        /// What it holds.
+        /// The error.
         source: ParseToleranceError,
     },
 }
 
 /// The cases in and below `folder`, sorted by path: `folder` itself if it is a case, otherwise those
-/// of the folders in it, however deep. Links to folders are not followed, and what is in a case is
-/// no case.
+/// of the folders in it, at any depth. Links to folders are not followed, and cases within a case
+/// are not searched.
 ///
 /// # Errors
 /// If a folder or a `tol.txt` cannot be read.
 pub fn find_cases(folder: &Path) -> Result<Vec<Case>, CaseError> {
     let mut cases = Vec::new();
-    // Relative names read well in reports; the folder itself has none.
+    // Relative names are readable in reports; the folder itself has none.
     let own_name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
     search(folder, "", &mut cases)?;
     for case in cases.iter_mut().filter(|case| case.name.is_empty()) {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tolerance_that_is_no_two_numbers_is_an_error() {
+    fn a_tolerance_without_two_numbers_is_an_error() {
         let root = tempfile::tempdir().unwrap();
         make(root.path(), &["model.ort", "test_data_set_0/input_0.pb"]);
         fs::write(root.path().join("tol.txt"), "tight").unwrap();

@@ -1,4 +1,4 @@
-//! Whether a result is what was expected, and if not, where it differs first.
+//! Compares an actual with an expected value, and reports the first difference.
 
 mod deviation;
 mod distance;
@@ -10,35 +10,35 @@ use ort_tensor::{DType, Map, Tensor, Value};
 
 pub use self::deviation::{Beyond, Deviation, deviation};
 
-/// How far a number may be from the expected one: `|found − expected| ≤ atol + rtol·|expected|`.
+/// The allowed deviation of a number: `|found − expected| ≤ atol + rtol·|expected|`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
-    /// The part that grows with the expected number.
+    /// The relative tolerance.
     pub rtol: f64,
-    /// The part that does not.
+    /// The absolute tolerance.
     pub atol: f64,
 }
 
 /// Two values that differ, and where.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub struct Mismatch {
-    /// The way from the value to the part that differs: positions in sequences, `keys` and
+    /// The path from the value to the part that differs: positions in sequences, `keys` and
     /// `values` in maps. Empty for a tensor.
     pub path: String,
-    /// How that part differs.
+    /// The difference of that part.
     pub difference: Difference,
 }
 
-/// How two values differ.
+/// The kinds of differences.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Difference {
-    /// One is a tensor, say, and the other a sequence.
+    /// Values of different kinds, such as a tensor and a sequence.
     #[error("expected a {expected}, found a {found}")]
     Kind {
         /// `tensor`, `sequence`, `map` or `optional`.
         expected: &'static str,
-        /// Likewise.
+        /// The actual kind.
         found: &'static str,
     },
     /// One optional has a value and the other has none.
@@ -47,57 +47,57 @@ pub enum Difference {
         /// Whether a value was expected.
         expected: bool,
     },
-    /// Sequences of different length.
+    /// Sequences of different lengths.
     #[error("expected {expected} values, found {found}")]
     Length {
-        /// How many values were expected.
+        /// The expected number of values.
         expected: usize,
-        /// How many there are.
+        /// The actual number of values.
         found: usize,
     },
-    /// Tensors of different type.
+    /// Tensors of different types.
     #[error("expected elements of type {expected}, found {found}")]
     DType {
-        /// The type expected.
+        /// The expected type.
         expected: DType,
-        /// The type there is.
+        /// The actual type.
         found: DType,
     },
-    /// Tensors of different shape.
+    /// Tensors of different shapes.
     #[error("expected shape {expected:?}, found {found:?}")]
     Shape {
-        /// The dimensions expected.
+        /// The expected dimensions.
         expected: Vec<usize>,
-        /// The dimensions there are.
+        /// The actual dimensions.
         found: Vec<usize>,
     },
-    /// Elements that are too far from what they should be.
+    /// Elements beyond the tolerance.
     #[error(
         "element {index:?}: expected {expected}, found {found} \
          ({n_wrong} of {n_elements} differ, at most by {max_error:e})"
     )]
     Elements {
-        /// Where the first wrong element is.
+        /// The index of the first wrong element.
         index: Vec<usize>,
-        /// What it should be.
+        /// The expected element.
         expected: String,
-        /// What it is.
+        /// The actual element.
         found: String,
-        /// How many elements are wrong.
+        /// The number of wrong elements.
         n_wrong: usize,
-        /// How many there are.
+        /// The number of elements.
         n_elements: usize,
         /// The largest `|found − expected|` of a wrong element; infinite if one is not a number.
         max_error: f64,
     },
 }
 
-/// A text that is not `rtol atol`.
+/// A string that is not `rtol atol`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected two numbers, `rtol atol`, found {0:?}")]
 pub struct ParseToleranceError(pub String);
 
-/// Whether `found` is `expected`, up to `tolerance`.
+/// Whether `found` equals `expected`, up to `tolerance`.
 ///
 /// Kind, length, element type and shape must agree. NaN equals NaN, infinities equal themselves,
 /// −0 equals 0. Integers are compared as exact numbers under the same rule as floats; complex
@@ -140,7 +140,7 @@ impl Default for Tolerance {
     }
 }
 
-/// Reads `rtol atol`: two numbers, neither negative, with white space between.
+/// Parses `rtol atol`: two non-negative numbers, separated by white space.
 impl FromStr for Tolerance {
     type Err = ParseToleranceError;
 
@@ -188,7 +188,7 @@ fn sequences(expected: &[Value], found: &[Value], tolerance: Tolerance) -> Resul
     Ok(())
 }
 
-/// Keys are compared exactly and in order, which is the order that a map is written in.
+/// Keys are compared exactly and in order, as they are stored in a map's file.
 fn maps(expected: &Map, found: &Map, tolerance: Tolerance) -> Result<(), Mismatch> {
     let at =
         |step: &'static str| move |difference: Difference| Mismatch::from(difference).below(step);

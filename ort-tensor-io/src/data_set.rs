@@ -1,4 +1,4 @@
-//! What to run a model on, and what must come out.
+//! The inputs of a run, and the expected outputs.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -10,7 +10,7 @@ use crate::close::{Mismatch, Tolerance, compare};
 use crate::file::{FileError, Format, whole};
 use crate::pb::{Kind, Named};
 
-/// Whether a value goes in or comes out.
+/// Whether a value is an input or an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// `input_J.pb`.
@@ -19,10 +19,10 @@ pub enum Side {
     Output,
 }
 
-/// A value and what it belongs to.
+/// A value with its position and name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
-    /// The J of `input_J.pb`: a position among the graph's inputs or outputs. It counts if the
+    /// The J of `input_J.pb`: the position among the graph's inputs or outputs, used if the
     /// name is empty.
     pub position: usize,
     /// The name of the graph's input or output; empty if the file has none.
@@ -31,13 +31,13 @@ pub struct Slot {
     pub value: Value,
 }
 
-/// The inputs of one run and its expected outputs, each in the order of their positions. Positions
+/// The inputs of one run and its expected outputs, each ordered by position. Positions
 /// may be missing: that input takes its default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DataSet {
-    /// The values to run the model on.
+    /// The inputs.
     pub inputs: Vec<Slot>,
-    /// The values that must come out.
+    /// The expected outputs.
     pub outputs: Vec<Slot>,
 }
 
@@ -53,11 +53,11 @@ impl Side {
 impl DataSet {
     /// Reads `input_J` and `output_J` in `folder`, as `.pb` or `.npy`; other files are ignored.
     ///
-    /// `kind` tells what a `.pb` file holds, by position; where it gives `None`, that is guessed
+    /// `kind` returns the kind of a `.pb` file by position; where it returns `None`, the kind is guessed
     /// ([`Kind::guess`]).
     ///
     /// # Errors
-    /// If the folder or a file cannot be read or a file holds no value.
+    /// If the folder or a file cannot be read, or a file does not hold a value.
     pub fn read(
         folder: &Path,
         kind: &dyn Fn(Side, usize) -> Option<Kind>,
@@ -77,10 +77,10 @@ impl DataSet {
         Self::from_files(files, kind)
     }
 
-    /// Does what [`DataSet::read`] does with files that are in memory.
+    /// The same as [`DataSet::read`] for files in memory.
     ///
     /// # Errors
-    /// If a file holds no value.
+    /// If a file does not hold a value.
     pub fn from_files(
         files: impl IntoIterator<Item = (PathBuf, Bytes)>,
         kind: &dyn Fn(Side, usize) -> Option<Kind>,
@@ -103,7 +103,7 @@ impl DataSet {
 }
 
 impl Slot {
-    /// The name among `names` that the value belongs to: its own, or if it has none the one at its
+    /// The name among `names` that the value belongs to: its own, or if it has none, the one at its
     /// position. `None` if there is no such position.
     pub fn name_among<'a>(&'a self, names: &'a [String]) -> Option<&'a str> {
         match self.name.as_str() {
@@ -113,7 +113,7 @@ impl Slot {
     }
 }
 
-/// An output that is not what a data set says.
+/// An output that differs from a data set.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputMismatch {
@@ -130,13 +130,13 @@ pub enum OutputMismatch {
     Differs {
         /// The output.
         name: String,
-        /// In what.
+        /// The difference.
         mismatch: Box<Mismatch>,
     },
 }
 
 impl DataSet {
-    /// Compares what a model made, in the order of its outputs' `names`, with what must come out.
+    /// Compares actual outputs, in the order of their `names`, with the expected ones.
     ///
     /// # Errors
     /// The first output that differs by more than the tolerance.
@@ -163,7 +163,7 @@ impl DataSet {
     }
 }
 
-/// Side and position of a file, by its name.
+/// Side and position of a file, from its name.
 fn place(path: &Path) -> Option<(Side, usize)> {
     Format::of(path).ok()?;
     let stem = path.file_stem()?.to_str()?;

@@ -1,4 +1,4 @@
-//! Value files by name: `.pb` or `.npy`.
+//! Value files by extension: `.pb` or `.npy`.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,24 +10,24 @@ use ort_tensor::{AlignedBuf, Value};
 use crate::npy::{self, NpyError};
 use crate::pb::{self, Kind, Named, PbError};
 
-/// A file that holds no value, or cannot be given one.
+/// A file that does not hold a value, or a value that cannot be written to it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The system refuses to read the file.
+    /// The system cannot read the file.
     #[error("{}: cannot be read: {source}", path.display())]
     Unreadable {
         /// The path.
         path: PathBuf,
-        /// The system's reason.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The system refuses to write the file.
+    /// The system cannot write the file.
     #[error("{}: cannot be written: {source}", path.display())]
     Unwritable {
         /// The path.
         path: PathBuf,
-        /// The system's reason.
+        /// The error of the system.
         source: io::Error,
     },
     /// The name ends neither in `.pb` nor in `.npy`.
@@ -36,20 +36,20 @@ pub enum FileError {
         /// The path.
         path: PathBuf,
     },
-    /// The contents are no value, or the value has no such file.
+    /// The content is not a value, or the value cannot be written in this format.
     #[error("{}: {source}", path.display())]
     Pb {
         /// The path.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         source: PbError,
     },
-    /// The contents are no tensor, or the tensor has no such file.
+    /// The content is not a tensor, or the tensor cannot be written in this format.
     #[error("{}: {source}", path.display())]
     Npy {
         /// The path.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         source: NpyError,
     },
     /// A sequence, map or optional, which a `.npy` file cannot hold.
@@ -64,32 +64,32 @@ pub enum FileError {
 
 /// The value in the file at `path` and its name, which is empty if the file has none.
 ///
-/// `kind` is what a `.pb` file holds, where the caller knows it; otherwise it is guessed
+/// `kind` is the kind of value in a `.pb` file, if the caller knows it; otherwise it is guessed
 /// ([`Kind::guess`]). A `.npy` file holds a tensor without a name.
 ///
 /// # Errors
-/// If the file cannot be read or holds something else.
+/// If the file cannot be read, or its content is invalid.
 pub fn read_value(path: &Path, kind: Option<Kind>) -> Result<Named, FileError> {
     let format = Format::of(path)?;
     let bytes = whole(path)?;
     format.decode(path, &bytes, kind)
 }
 
-/// The bytes of the file at `path`. Large ones are a mapping of their own, which is given back with
-/// the last slice of them; a freed vector of their size would have the allocator keep later ones.
+/// The bytes of the file at `path`. Large ones are a separate mapping, which is unmapped with
+/// the last slice of them; freeing a vector of their size would make the allocator keep later ones.
 pub(crate) fn whole(path: &Path) -> Result<Bytes, FileError> {
     let read = || {
-        // To open a pipe is to wait for somebody who writes to it.
+        // Opening a pipe would block until another process writes to it.
         if !fs::metadata(path)?.is_file() {
-            return Err(io::Error::other("it is no regular file"));
+            return Err(io::Error::other("not a regular file"));
         }
         let mut file = fs::File::open(path)?;
-        let stated = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-        let mut buf = AlignedBuf::lasting(stated);
+        let size = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        let mut buf = AlignedBuf::lasting(size);
         file.read_exact(buf.as_mut())?;
         let mut rest = Vec::new();
         file.read_to_end(&mut rest)?;
-        // A file of /proc states no size.
+        // A file of /proc has size zero.
         match rest.is_empty() {
             true => Ok(Bytes::from_owner(buf)),
             false => Ok([buf.as_ref(), &rest].concat().into()),
@@ -101,7 +101,7 @@ pub(crate) fn whole(path: &Path) -> Result<Bytes, FileError> {
 /// Writes `value` under `name` to the file at `path`; a `.npy` file drops the name.
 ///
 /// # Errors
-/// If the value has no file of that format or the file cannot be written.
+/// If the value cannot be written in that format or the file cannot be written.
 pub fn write_value(path: &Path, name: &str, value: &Value) -> Result<(), FileError> {
     let owned = || path.to_owned();
     let bytes = match (Format::of(path)?, value) {
@@ -157,7 +157,7 @@ mod tests {
     use ort_tensor::Tensor;
 
     #[test]
-    fn the_name_of_the_file_says_its_format() {
+    fn the_extension_selects_the_format() {
         let folder = tempfile::tempdir().unwrap();
         let value = Value::Tensor(Tensor::from_slice(&[2], &[1_f32, 2.0]).unwrap());
         for (file, name) in [("x.pb", "x"), ("x.npy", "")] {

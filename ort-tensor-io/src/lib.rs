@@ -40,7 +40,7 @@ pub use crate::close::{
 pub use crate::data_set::{DataSet, OutputMismatch, Side, Slot};
 pub use crate::file::{FileError, read_value, write_value};
 
-/// Errors go from thread to thread.
+/// Errors are sent between threads.
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync + 'static>() {}
     is_send_and_sync::<CaseError>();

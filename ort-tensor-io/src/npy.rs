@@ -3,12 +3,12 @@
 //! | numpy | ONNX | |
 //! |---|---|---|
 //! | `?`, `i1` … `i8`, `u1` … `u8`, `f2`, `f4`, `f8`, `c8`, `c16` | bool, integers, floats, complex | read and written |
-//! | `U`, `S` | string | read; written as `U`, whose trailing NULs do not count |
+//! | `U`, `S` | string | read; written as `U`, without trailing NULs |
 //! | objects, records, dates, big-endian numbers, `f16` and longer | – | an error |
 //! | – | bfloat16, 8-bit floats, types below eight bits | an error |
 //!
-//! Data in Fortran order is put in row-major order when it is read. Versions 1 to 3 are read;
-//! version 1 is written, or 2 where the header is too long for it.
+//! Data in Fortran order is converted to row-major order. Versions 1 to 3 are read;
+//! version 1 is written, or 2 if the header is too long for it.
 //!
 //! Source: NumPy Enhancement Proposal 1 and the documentation of `numpy.lib.format`, numpy 2.
 
@@ -20,7 +20,7 @@ use ort_tensor::{DType, Shape, Tensor, TensorError, move_elements};
 
 use self::header::{Header, Item};
 
-/// Bytes that are no `.npy` file, or a tensor that cannot become one.
+/// Bytes that are not a `.npy` file, or a tensor that cannot be written as one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NpyError {
@@ -28,7 +28,7 @@ pub enum NpyError {
     #[error("not a .npy file")]
     Magic,
     /// A version other than 1, 2 or 3.
-    #[error("version {major} of the .npy format is unknown")]
+    #[error("version {major} of the .npy format is not supported")]
     Version {
         /// The version in the file.
         major: u8,
@@ -37,13 +37,13 @@ pub enum NpyError {
     #[error("the file ends within its header")]
     Truncated,
     /// The header is not the literal of a dict with `descr`, `fortran_order` and `shape`.
-    #[error("the header cannot be read at byte {at} of its text")]
+    #[error("the header is malformed at byte {at}")]
     Header {
-        /// Where reading stopped.
+        /// The position of the error.
         at: usize,
     },
-    /// The elements are of a type that tensors do not have.
-    #[error("elements of numpy type {descr:?} have no element type here")]
+    /// The elements have a type that ONNX tensors do not support.
+    #[error("numpy type {descr:?} is not supported")]
     Descr {
         /// The `descr` of the file.
         descr: String,
@@ -60,15 +60,15 @@ pub enum NpyError {
         /// Its position.
         index: usize,
     },
-    /// Type, shape and data do not go together.
+    /// Type, shape and data are inconsistent.
     #[error(transparent)]
     Tensor(#[from] TensorError),
 }
 
-/// The tensor in `bytes`; it shares their data where order and alignment allow that.
+/// The tensor in `bytes`; it shares their data where order and alignment allow.
 ///
 /// # Errors
-/// If `bytes` are no whole `.npy` file of a type in the table above.
+/// If `bytes` are not a complete `.npy` file of a type in the table above.
 pub fn decode(bytes: &Bytes) -> Result<Tensor, NpyError> {
     let (header, data_at) = Header::read(bytes)?;
     let data = bytes.slice(data_at..);
@@ -88,7 +88,7 @@ pub fn decode(bytes: &Bytes) -> Result<Tensor, NpyError> {
     if header.is_fortran { transposed(&tensor) } else { Ok(tensor) }
 }
 
-/// The file of `tensor`.
+/// Encodes `tensor` as a file.
 ///
 /// # Errors
 /// If numpy has no such element type.
@@ -103,7 +103,7 @@ pub fn encode(tensor: &Tensor) -> Result<Vec<u8>, NpyError> {
     Ok(header::write(descr, view.shape(), view.as_bytes().unwrap_or_default()))
 }
 
-/// The tensor with its dimensions, and the elements with them, in reverse order.
+/// The tensor with the order of its dimensions reversed.
 fn transposed(tensor: &Tensor) -> Result<Tensor, NpyError> {
     let shape: Shape = tensor.shape().iter().rev().copied().collect();
     let mut result = Tensor::zeros(tensor.dtype(), &shape)?;
@@ -123,7 +123,7 @@ fn transpose<T: Clone>(src: &[T], dst: &mut [T], shape: &[usize]) {
     }
 }
 
-/// The next index in row-major order; after the last one, the first.
+/// The next index in row-major order; wraps around after the last one.
 fn advance(index: &mut [usize], shape: &[usize]) {
     for (i, &dim) in index.iter_mut().zip(shape).rev() {
         *i += 1;

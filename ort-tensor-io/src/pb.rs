@@ -1,8 +1,8 @@
 //! ONNX's value files: a serialized `TensorProto`, `SequenceProto`, `MapProto` or `OptionalProto`.
 //!
-//! The bytes do not say which of the four they are, and a sequence of one value is, byte for byte,
-//! an optional that has one. So whoever knows the type of the model's input passes the [`Kind`];
-//! without it [`Kind::guess`] tells tensors from the rest.
+//! The bytes do not identify the message, and a sequence of one value is encoded like
+//! an optional that has one. So a caller that knows the type of the model's input passes the [`Kind`];
+//! without it, [`Kind::guess`] distinguishes tensors from the rest.
 //!
 //! Source: onnx.proto and onnx-data.proto, ONNX 1.23.
 
@@ -17,7 +17,7 @@ use prost::Message;
 
 pub use self::error::PbError;
 
-/// What a file holds.
+/// The kind of value in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A `TensorProto`.
@@ -40,8 +40,8 @@ pub struct Named {
 }
 
 impl Kind {
-    /// A tensor if `bytes` read as a whole one, with as many elements as its shape says; otherwise
-    /// a sequence. Maps and optionals cannot be told from sequences.
+    /// A tensor if `bytes` decode as one with as many elements as its shape requires; otherwise
+    /// a sequence. Maps and optionals cannot be distinguished from sequences.
     pub fn guess(bytes: &Bytes) -> Self {
         match decode(bytes, Kind::Tensor) {
             Ok(_) => Kind::Tensor,
@@ -50,10 +50,10 @@ impl Kind {
     }
 }
 
-/// The value in `bytes`. Tensors share their data with `bytes` where its alignment allows that.
+/// Decodes the value in `bytes`. Tensors share their data with `bytes` where alignment allows.
 ///
 /// # Errors
-/// If `bytes` are not a whole value of this kind.
+/// If `bytes` are not a complete value of this kind.
 pub fn decode(bytes: &Bytes, kind: Kind) -> Result<Named, PbError> {
     let (name, value) = match kind {
         Kind::Tensor => {
@@ -76,10 +76,10 @@ pub fn decode(bytes: &Bytes, kind: Kind) -> Result<Named, PbError> {
     Ok(Named { name, value })
 }
 
-/// The file of `value`, under `name`.
+/// Encodes `value` under `name`.
 ///
 /// # Errors
-/// If a sequence has values of several kinds, or a map no equal number of keys and values.
+/// If a sequence has values of several kinds, or a map has different numbers of keys and values.
 pub fn encode(name: &str, value: &Value) -> Result<Vec<u8>, PbError> {
     Ok(match value {
         Value::Tensor(tensor) => tensor::from_tensor(name, tensor).encode_to_vec(),

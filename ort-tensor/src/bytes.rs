@@ -1,4 +1,4 @@
-//! Memory that tensors own: aligned, zeroed, and given back to the system when it is large.
+//! Memory that tensors own: aligned, zeroed, and returned to the system when it is large.
 
 use std::fmt;
 use std::sync::Weak;
@@ -9,21 +9,21 @@ use memmap2::{MmapMut, MmapOptions};
 use crate::room::{Lease, check};
 use crate::{TensorError, spares};
 
-/// Whether the system has mappings; elsewhere, as in a browser, every buffer comes from the heap.
+/// Whether the system has mappings; otherwise, as in a browser, every buffer comes from the heap.
 const HAS_MAPPINGS: bool = cfg!(any(unix, windows));
 
-/// From this size on a buffer is a mapping of its own, so that dropping it lowers the process' RSS
-/// whatever the allocator does. It is where glibc begins to map as well; but each mapping of its that
-/// is freed has it keep more of the heap from then on, up to twice the size.
+/// Buffers of this size and above are separate mappings, so that dropping one lowers the process' RSS
+/// with any allocator. glibc also starts to map here, but each freed mapping raises its threshold, up to
+/// twice the size.
 const OWN_MAPPING_BYTES: usize = 128 << 10;
 
-/// The same for what lasts as long as a session: memory of this size that comes from a heap seldom finds
-/// the way back, for small objects that stay lie in between.
+/// The same for buffers that last as long as a session: memory of this size that comes from the heap is seldom
+/// returned, because small long-lived objects lie in between.
 const LASTING_MAPPING_BYTES: usize = 32 << 10;
 
-/// What x86-64 and most other machines have as a huge page. The first touch of a mapping costs a fault
-/// a page: in pages of this size 4 MiB take 0.3 ms to touch, in pages of 4 KiB 1.2 ms (Linux 6.18 in
-/// a virtual machine). Only whole ones are asked for, so that a buffer takes no more memory than it has.
+/// The huge page size of x86-64 and most other processors. The first touch of a mapping costs a page
+/// fault: 4 MiB take 0.3 ms to touch in huge pages and 1.2 ms in pages of 4 KiB (Linux 6.18 in
+/// a virtual machine). Only whole huge pages are requested, so that a buffer takes no more memory than its size.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// One cache line: the unit that gives heap buffers their alignment.
@@ -36,13 +36,13 @@ pub struct AlignedBuf {
     memory: Memory,
     len: usize,
     home: Option<Weak<dyn Home>>,
-    /// Given back when this is dropped.
+    /// The allowance's bytes, returned when this is dropped.
     _lease: Lease,
 }
 
-/// Where buffers go when they are no longer needed, to be used again.
+/// Where buffers go for reuse when they are dropped.
 pub trait Home: Send + Sync {
-    /// Takes a buffer in, as it was left; or drops it.
+    /// Takes in a buffer with its content, or drops it.
     fn take_in(&self, buf: AlignedBuf);
 }
 
@@ -51,13 +51,13 @@ enum Memory {
     Mapped(Pages),
 }
 
-/// When the small pages of a mapping come into memory.
+/// When the small pages of a mapping become resident.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Touch {
-    /// All at once, where the system can: tensors are written as a whole, and to clear 800 KiB takes no
-    /// longer than to clear a piece of the heap; page by page it takes three times as long.
+    /// All at once, where the system supports it: tensors are written as a whole, and clearing 800 KiB takes no
+    /// longer than in the heap; page by page it takes three times as long.
     All,
-    /// When they are needed.
+    /// On first access.
     Later,
 }
 
@@ -65,15 +65,15 @@ enum Touch {
 pub(crate) struct Pages {
     mapping: MmapMut,
     start: usize,
-    /// How many were asked for.
+    /// The requested length.
     pub(crate) len: usize,
 }
 
-/// What a buffer holds at first.
+/// The initial content of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holding {
     Zeros,
-    /// Whatever there is: it is written as a whole.
+    /// Any content: it is overwritten as a whole.
     Anything,
 }
 
@@ -81,18 +81,18 @@ impl AlignedBuf {
     /// The alignment of the first byte.
     pub const ALIGN: usize = 64;
 
-    /// `len` zero bytes; `None` if the thread's allowance ([`within`](crate::within)) or the system does
-    /// not have them.
+    /// `len` zero bytes; `None` if they exceed the thread's allowance ([`within`](crate::within)) or the system
+    /// has not enough memory.
     pub fn try_zeroed(len: usize) -> Option<Self> {
         Self::try_mapped_from(OWN_MAPPING_BYTES, len, Touch::All, Holding::Zeros)
     }
 
-    /// The same for what lasts as long as a session: from 32 KiB on a mapping of its own.
+    /// The same for buffers that last as long as a session: from 32 KiB on a separate mapping.
     pub fn try_lasting(len: usize) -> Option<Self> {
         Self::try_mapped_from(LASTING_MAPPING_BYTES, len, Touch::All, Holding::Zeros)
     }
 
-    /// The same for a block of which only parts may be used: pages that are never touched take no memory.
+    /// The same for a block that may be used only in part: pages that are never touched take no memory.
     pub fn try_block(len: usize) -> Option<Self> {
         Self::try_mapped_from(LASTING_MAPPING_BYTES, len, Touch::Later, Holding::Zeros)
     }
@@ -110,9 +110,8 @@ impl AlignedBuf {
         Some(Self { memory, len, home: None, _lease: lease })
     }
 
-    /// `len` zero bytes. A mapping that the system refuses falls back to the heap, which aborts if
-    /// it cannot grow: for sizes that come from a file or a caller there is
-    /// [`AlignedBuf::try_zeroed`].
+    /// `len` zero bytes. If the system cannot map them, they come from the heap, which aborts if
+    /// it cannot grow. Use [`AlignedBuf::try_zeroed`] for sizes from a file or a caller.
     pub fn zeroed(len: usize) -> Self {
         Self::try_zeroed(len).unwrap_or_else(|| {
             let lines = bytemuck::zeroed_vec(len.div_ceil(size_of::<Line>()));
@@ -133,7 +132,7 @@ impl AlignedBuf {
         Self::copied_to(bytes, OWN_MAPPING_BYTES)
     }
 
-    /// The same in memory for what lasts as long as a session.
+    /// The same for a buffer that lasts as long as a session.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -157,15 +156,15 @@ impl AlignedBuf {
         buf
     }
 
-    /// The same buffer, which goes home instead of being dropped, if its home is still there then.
+    /// The same buffer, which is passed to `home` instead of being dropped, if `home` is alive then.
     #[must_use]
     pub fn with_home(mut self, home: Weak<dyn Home>) -> Self {
         self.home = Some(home);
         self
     }
 
-    /// Whether dropping a buffer of so many bytes gives them back to the system at once, and every
-    /// new one has to be paid for: it is a mapping of its own.
+    /// Whether a buffer of `len` bytes is a separate mapping: dropping it returns the memory to the system
+    /// at once, and every new one costs page faults.
     pub const fn is_mapping(len: usize) -> bool {
         HAS_MAPPINGS && len >= OWN_MAPPING_BYTES
     }
@@ -175,7 +174,7 @@ impl AlignedBuf {
         self.len
     }
 
-    /// How long it can become without more memory.
+    /// The length to which it can grow without more memory.
     pub fn capacity(&self) -> usize {
         match &self.memory {
             Memory::Heap(lines) => size_of_val(lines.as_slice()),
@@ -183,7 +182,7 @@ impl AlignedBuf {
         }
     }
 
-    /// Makes it so long, if its memory reaches that far; what it was not before, is any.
+    /// Sets the length, if the memory suffices; the content of added bytes is unspecified.
     #[must_use]
     pub fn set_len(&mut self, len: usize) -> bool {
         let has_room = len <= self.capacity();
@@ -193,14 +192,14 @@ impl AlignedBuf {
         has_room
     }
 
-    /// Whether it holds no byte.
+    /// Whether it has no bytes.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
 impl Pages {
-    /// A mapping that this thread has no use for any more; a block is not made of one, as its pages take memory.
+    /// A mapping that this thread no longer needs; blocks do not use one, as its pages already take memory.
     fn spare(len: usize, touch: Touch, holding: Holding) -> Option<Self> {
         let mut pages = (touch == Touch::All).then(|| spares::take(len)).flatten()?;
         if holding == Holding::Zeros {
@@ -210,8 +209,8 @@ impl Pages {
         Some(pages)
     }
 
-    /// As large as `len`; in huge pages as far as it fills them, where the system has them. Those that
-    /// are never touched take no memory, which goes for what lies before `start`, too.
+    /// A mapping of `len` bytes, in huge pages as far as it fills them, where the system has them. Pages that
+    /// are never touched take no memory, including those before `start`.
     fn try_zeroed(len: usize, touch: Touch) -> Option<Self> {
         if len < HUGE_PAGE_BYTES {
             let mut options = MmapOptions::new();
@@ -222,7 +221,7 @@ impl Pages {
         }
         let mapping = MmapMut::map_anon(len.checked_add(HUGE_PAGE_BYTES)?).ok()?;
         let start = mapping.as_ptr().align_offset(HUGE_PAGE_BYTES).min(HUGE_PAGE_BYTES);
-        // Small pages that come later serve as well: what the system refuses is no failure.
+        // A failure is ignored: small pages on demand serve as well.
         #[cfg(target_os = "linux")]
         {
             let huge = len & !(HUGE_PAGE_BYTES - 1);
@@ -285,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// Keeps what comes.
+    /// Keeps the buffers it gets.
     #[derive(Default)]
     struct Shelf(Mutex<Vec<AlignedBuf>>);
 
@@ -296,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_goes_home_as_it_was_left_as_long_as_there_is_one() {
+    fn a_dropped_buffer_goes_home_unchanged_while_its_home_lives() {
         let shelf = Arc::new(Shelf::default());
         let home: Weak<dyn Home> = Arc::<Shelf>::downgrade(&shelf);
         for len in [100, OWN_MAPPING_BYTES] {
@@ -307,7 +306,7 @@ mod tests {
             let back = shelf.0.lock().unwrap().pop().unwrap();
             assert_eq!((back.len(), back.as_ref()[len - 1]), (len, 7));
             assert_eq!(back.as_ref().as_ptr(), address);
-            // It has no home any more.
+            // Its home is gone.
             drop(back);
             assert!(shelf.0.lock().unwrap().is_empty());
         }
@@ -317,12 +316,12 @@ mod tests {
     }
 
     #[test]
-    fn what_no_system_has_is_refused() {
+    fn sizes_beyond_any_system_are_refused() {
         assert!(AlignedBuf::try_zeroed(isize::MAX.unsigned_abs()).is_none());
     }
 
     #[test]
-    fn buffers_are_zeroed_aligned_and_of_the_asked_length() {
+    fn buffers_are_zeroed_aligned_and_of_the_requested_length() {
         let (mapping, huge) = (OWN_MAPPING_BYTES, HUGE_PAGE_BYTES);
         for len in [0, 1, 63, 64, 65, mapping - 1, mapping, mapping + 7, huge - 1, huge, huge + 7] {
             let buf = AlignedBuf::zeroed(len);
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_is_a_mapping_where_a_transient_is_not() {
+    fn lasting_buffers_are_mappings_at_smaller_sizes() {
         for (len, lasting, transient) in [
             (LASTING_MAPPING_BYTES - 1, "heap", "heap"),
             (LASTING_MAPPING_BYTES, "mapping", "heap"),

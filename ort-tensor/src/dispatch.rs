@@ -1,12 +1,12 @@
-//! The two ways from an element type that is a value to one that is a Rust type.
+//! Two ways to get from an element type at run time to a Rust type.
 
 pub use crate::text::{Text, refused};
 
 use crate::TensorError;
 
-/// What the body of [`move_elements!`](crate::move_elements) may end with.
+/// The result type of the body of [`move_elements!`](crate::move_elements).
 pub trait Moved {
-    /// Whether all was moved.
+    /// Whether everything was moved.
     ///
     /// # Errors
     /// If not.
@@ -27,7 +27,7 @@ impl Moved for Result<(), TensorError> {
 
 /// Runs `$body` with `$T` bound to the Rust type of `$dtype`, if it is in the named group:
 /// `float` (f16, bf16, f32, f64), `integer` (i8 … u64), `number` (both), `plain` (numbers, bool,
-/// complex and 8-bit floats: every type with a Rust type of its own), or an explicit list
+/// complex and 8-bit floats: every type with its own Rust type), or an explicit list
 /// `[f32, f64]`. Otherwise runs the `else` branch.
 ///
 /// ```
@@ -68,7 +68,7 @@ macro_rules! with_dtype {
 /// view `$x` and `$dst` to those of the mutable view `$y` (same type), as words, strings, or the
 /// unpacked quantized values of a type below eight bits, which are packed again afterwards. The body sees
 /// slices of one `Clone + Default + PartialEq` type, and ends with nothing or a `Result<(), TensorError>`. Copies of
-/// texts are counted against the thread's allowance. Yields `Result<(), TensorError>`.
+/// strings are counted against the thread's allowance. Yields `Result<(), TensorError>`.
 ///
 /// ```
 /// use ort_tensor::{Tensor, move_elements};
@@ -104,7 +104,7 @@ macro_rules! move_elements {
                     $crate::dispatch::Moved::moved($body)?;
                 })+
                 _ if $x.dtype().is_packed() => {
-                    // The rest of `y` stays what it is: a body may fill only a part.
+                    // The body may write only a part of `y`; the rest keeps its content.
                     let (from, mut to) = ($x.unpacked()?, $y.view().unpacked()?);
                     {
                         let $src: &[u8] = &from;
@@ -114,7 +114,7 @@ macro_rules! move_elements {
                     $y.pack(&to)?;
                 }
                 _ => {
-                    // What was refused before and nobody asked for is nobody's business now.
+                    // Clear an earlier failure that no caller asked about.
                     let _ = $crate::dispatch::refused();
                     let $src = $crate::dispatch::Text::of($x.as_strings()?);
                     let $dst = $crate::dispatch::Text::of_mut($y.into_strings()?);

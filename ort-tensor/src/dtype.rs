@@ -1,4 +1,4 @@
-//! The element types of ONNX, with the numbers its files use.
+//! The element types of ONNX, with their numbers in files.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ macro_rules! dtypes {
                 match number { $($onnx => Some(DType::$variant),)* _ => None }
             }
 
-            /// The bits an element takes in memory and in files; 0 for strings.
+            /// The bits of an element in memory and in files; 0 for strings.
             pub const fn bits(self) -> usize {
                 match self { $(DType::$variant => $bits,)* }
             }
@@ -72,7 +72,7 @@ impl DType {
         self as i32
     }
 
-    /// The bytes of `n` elements, the last byte padded for types below 8 bits.
+    /// The size of `n` elements in bytes, the last byte padded for types below 8 bits.
     /// `None` for strings and on overflow.
     pub const fn n_bytes(self, n: usize) -> Option<usize> {
         match self.bits() {
@@ -105,7 +105,7 @@ impl DType {
         matches!(self, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
     }
 
-    /// The integer type without a sign of the same width; every other type is its own.
+    /// The unsigned integer type of the same width; other types map to themselves.
     #[must_use]
     pub const fn unsigned(self) -> Self {
         match self {
@@ -117,32 +117,32 @@ impl DType {
         }
     }
 
-    /// Floats and integers, as [`DType::is_float`] and [`DType::is_integer`] have them.
+    /// Floats and integers: [`DType::is_float`] or [`DType::is_integer`].
     pub const fn is_number(self) -> bool {
         self.is_float() || self.is_integer()
     }
 
-    /// int8 and uint8: what quantized operators compute with.
+    /// int8 and uint8, the types of quantized operators.
     pub const fn is_byte(self) -> bool {
         matches!(self, DType::I8 | DType::U8)
     }
 
-    /// int32 and int64: what indices, axes and lengths are made of.
+    /// int32 and int64, the types of indices, axes and lengths.
     pub const fn is_index(self) -> bool {
         matches!(self, DType::I32 | DType::I64)
     }
 
-    /// bool alone.
+    /// bool only.
     pub const fn is_bool(self) -> bool {
         matches!(self, DType::Bool)
     }
 
-    /// string alone.
+    /// string only.
     pub const fn is_string(self) -> bool {
         matches!(self, DType::String)
     }
 
-    /// Every type.
+    /// Any type.
     pub const fn is_any(self) -> bool {
         true
     }
@@ -154,7 +154,7 @@ impl fmt::Display for DType {
     }
 }
 
-/// A word that names no element type.
+/// A name that is no element type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown element type `{0}`")]
 pub struct ParseDTypeError(pub String);
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_names_lead_back_to_the_type() {
+    fn numbers_and_names_round_trip() {
         for &dtype in DType::ALL {
             assert_eq!(DType::from_onnx(dtype.onnx()), Some(dtype));
             assert_eq!(dtype.name().parse(), Ok(dtype));

@@ -1,4 +1,4 @@
-//! The Rust types that stand for element types: each is plain bytes, any bits valid.
+//! The Rust types of elements: plain bytes, with every bit pattern valid.
 
 use std::fmt::Debug;
 
@@ -14,7 +14,7 @@ pub trait Element: Pod + Send + Sync + Debug + PartialEq + Default {
     const DTYPE: DType;
 }
 
-/// An element on which arithmetic can go through `f64` where no exact way is needed.
+/// An element that supports arithmetic through `f64` where an exact way is not needed.
 pub trait Number: Element + PartialOrd {
     /// The value as `f64`; integers beyond 2^53 round to nearest even.
     fn to_f64(self) -> f64;
@@ -22,7 +22,7 @@ pub trait Number: Element + PartialOrd {
     fn from_f64(value: f64) -> Self;
 }
 
-/// An unsigned word of one to sixteen bytes: data movement copies words, whatever they mean.
+/// An unsigned word of one to sixteen bytes: data movement copies words regardless of their meaning.
 pub trait Word: Pod + Send + Sync + Default + Debug + Eq {}
 
 impl Word for u8 {}
@@ -88,7 +88,7 @@ impl Number for bf16 {
 ///
 /// Source: S. Boldo, G. Melquiond, "When double rounding is odd", 2005.
 pub(crate) fn round_to_odd(value: f64) -> f32 {
-    #[expect(clippy::cast_possible_truncation, reason = "what is lost is looked at below")]
+    #[expect(clippy::cast_possible_truncation, reason = "the lost bits are checked below")]
     let nearest = value as f32;
     let back = f64::from(nearest);
     let toward_zero = nearest.to_bits() - u32::from(back.abs() > value.abs());
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn half_floats_round_a_double_only_once() {
-        // Next to halfway between 1 and the number after it, by less than a float can tell.
+        // Next to halfway between 1 and the number after it, by less than a float can represent.
         let sliver = 2.0_f64.powi(-40);
         let cases = [(sliver, 1.0), (0.0, 0.0), (-sliver, 0.0)];
         for (beyond, steps) in cases {

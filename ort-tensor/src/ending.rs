@@ -1,7 +1,7 @@
-//! The end of a computation before its end: long loops check whether the run has ended.
+//! Cancellation: long loops check whether the run was cancelled or timed out.
 //!
-//! As with an allowance, the thread has it: an operator's `eval` and whatever that calls have no other
-//! place for it.
+//! Like an allowance, the check is thread-local: an operator's `eval` and its callees have no parameter
+//! for it.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use crate::TensorError;
 
-/// Knows whether a computation is to end early.
+/// A source of cancellation.
 pub trait Ending: Debug + Send + Sync {
-    /// Whether it is.
+    /// Whether the computation must stop.
     fn is_ended(&self) -> bool;
 }
 
@@ -19,7 +19,7 @@ thread_local! {
     static ENDING: RefCell<Option<Arc<dyn Ending>>> = const { RefCell::new(None) };
 }
 
-/// Calls `body`, on whose way [`go_on`] asks `ending`.
+/// Calls `body`, during which [`go_on`] checks `ending`.
 pub fn ended_by<R>(ending: &Arc<dyn Ending>, body: impl FnOnce() -> R) -> R {
     struct Restore(Option<Arc<dyn Ending>>);
     impl Drop for Restore {
@@ -31,22 +31,22 @@ pub fn ended_by<R>(ending: &Arc<dyn Ending>, body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Whether the computation may be ended early, so that it is worth to ask.
+/// Whether this thread can be cancelled, so that checking is worthwhile.
 pub fn can_end() -> bool {
     ENDING.with_borrow(Option::is_some)
 }
 
-/// That the computation is to go on. It costs as much as to read the clock: loops call it after some
+/// Checks for cancellation. It costs as much as reading the clock: loops call it every few
 /// thousand operations.
 ///
 /// # Errors
-/// If not: [`TensorError::Ended`].
+/// [`TensorError::Ended`] if the computation must stop.
 pub fn go_on() -> Result<(), TensorError> {
     let is_ended = ENDING.with_borrow(|ending| ending.as_ref().is_some_and(|e| e.is_ended()));
     if is_ended { Err(TensorError::Ended) } else { Ok(()) }
 }
 
-/// Work that asks [`go_on`] every now and then.
+/// Counts work, and calls [`go_on`] every now and then.
 ///
 /// ```
 /// # fn main() -> Result<(), ort_tensor::TensorError> {
@@ -67,18 +67,18 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// So many elements that a loop goes over are done within milliseconds.
+    /// Operations between two checks: a loop executes this many within milliseconds.
     pub const STEP: usize = 1 << 16;
 
-    /// Nothing is done yet.
+    /// A counter at zero.
     pub const fn new() -> Self {
         Self { left: Self::STEP }
     }
 
-    /// Counts `n` operations that are about to be done, and asks if that makes [`Pace::STEP`] since it last did.
+    /// Counts `n` operations before they are executed, and checks for cancellation every [`Pace::STEP`].
     ///
     /// # Errors
-    /// [`TensorError::Ended`], if the run has ended.
+    /// [`TensorError::Ended`], if the run was cancelled or timed out.
     #[inline]
     pub fn go(&mut self, n: usize) -> Result<(), TensorError> {
         match self.left.checked_sub(n) {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_told_to_end_ends_and_others_go_on() {
+    fn only_cancelled_computations_stop() {
         let switch = Arc::new(Switch::default());
         let ending: Arc<dyn Ending> = switch.clone();
         ended_by(&ending, || {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn work_asks_after_each_step_of_it() {
+    fn pace_checks_once_every_step() {
         let switch = Arc::new(Switch(AtomicBool::new(true)));
         let ending: Arc<dyn Ending> = switch;
         ended_by(&ending, || {

@@ -1,41 +1,41 @@
-//! What can be wrong with a tensor.
+//! The errors of tensors.
 
 use crate::DType;
 
-/// A tensor or view that cannot be what was asked for.
+/// A tensor or view that cannot have the requested form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorError {
     /// The elements have another type.
     #[error("expected elements of type {expected}, found {found}")]
     DType {
-        /// The type asked for.
+        /// The expected type.
         expected: DType,
-        /// The type there is.
+        /// The actual type.
         found: DType,
     },
-    /// The elements are strings where numbers were asked for, or packed where words were.
+    /// The elements are strings where numbers were expected, or packed where words were.
     #[error("elements of type {found} have no slice of {n_bytes}-byte words")]
     NoWords {
-        /// The type there is.
+        /// The actual type.
         found: DType,
-        /// The width asked for.
+        /// The expected width.
         n_bytes: usize,
     },
-    /// The data does not have the length that shape and type ask for.
+    /// The data does not have the length that shape and type require.
     #[error("{dtype}{shape:?} takes {expected} bytes or strings, found {found}")]
     Length {
         /// The element type.
         dtype: DType,
         /// The dimensions.
         shape: Vec<usize>,
-        /// What `shape` and `dtype` ask for.
+        /// The required length.
         expected: usize,
-        /// What there is.
+        /// The actual length.
         found: usize,
     },
-    /// The elements are not there: see [`crate::Tensor::released`].
-    #[error("the elements of {dtype}{shape:?} were released: only packed forms of them are there")]
+    /// The elements are missing: see [`crate::Tensor::released`].
+    #[error("the elements of {dtype}{shape:?} were released: only packed copies remain")]
     Released {
         /// The element type.
         dtype: DType,
@@ -48,16 +48,16 @@ pub enum TensorError {
         /// The dimensions.
         shape: Vec<usize>,
     },
-    /// There is no memory for what follows from sizes in a file or in data.
-    #[error("{n_bytes} bytes of memory are not there{}", of(*limit))]
+    /// Memory of a size that depends on a file or on data cannot be allocated.
+    #[error("cannot allocate {n_bytes} bytes{}", of(*limit))]
     NoMemory {
-        /// How many bytes are wanted.
+        /// The requested size.
         n_bytes: usize,
-        /// What all may take together, if that is the reason; else the system does not have them.
+        /// The limit on the total, if it is the reason; otherwise the system is out of memory.
         limit: Option<usize>,
     },
-    /// The run has ended.
-    #[error("the computation was ended early")]
+    /// The run was cancelled or timed out.
+    #[error("the computation was cancelled or timed out")]
     Ended,
     /// The output was planned with another shape or type than the one now written.
     #[error("planned an output {planned_dtype}{planned:?}, got {dtype}{shape:?}")]
@@ -66,12 +66,12 @@ pub enum TensorError {
         planned_dtype: DType,
         /// The planned dimensions.
         planned: Vec<usize>,
-        /// The element type asked for.
+        /// The requested element type.
         dtype: DType,
-        /// The dimensions asked for.
+        /// The requested dimensions.
         shape: Vec<usize>,
     },
-    /// An input that must be there is absent.
+    /// A required input is absent.
     #[error("input {index} is missing")]
     MissingInput {
         /// The position of the input.
@@ -80,15 +80,13 @@ pub enum TensorError {
     /// An input is a sequence, map or optional where a tensor is needed, or the reverse.
     #[error("expected a {expected}, found a {found}")]
     Kind {
-        /// The kind asked for: `tensor`, `sequence`, `map` or `optional`.
+        /// The expected kind: `tensor`, `sequence`, `map` or `optional`.
         expected: &'static str,
-        /// The kind there is.
+        /// The actual kind.
         found: &'static str,
     },
 }
 
 fn of(limit: Option<usize>) -> String {
-    limit.map_or_else(String::new, |limit| {
-        format!(": {limit} are allowed, others have some of them")
-    })
+    limit.map_or_else(String::new, |limit| format!(": over the total limit of {limit}"))
 }

@@ -1,7 +1,7 @@
 //! The five 8-bit float types: one byte, conversion from and to `f32`.
 //!
-//! Each format is given by its exponent width, mantissa width, bias and its special values;
-//! conversion is one routine. Source: ONNX 1.20, "Float stored in 8 bits", tables of `Cast`.
+//! Each format has an exponent width, a mantissa width, a bias and special values;
+//! one routine converts all. Source: ONNX 1.20, "Float stored in 8 bits", tables of `Cast`.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::element::round_to_odd;
 
-/// What sets an 8-bit float format apart.
+/// The parameters of an 8-bit float format.
 struct Format {
     mantissa_bits: u32,
     bias: i32,
@@ -110,13 +110,13 @@ impl Format {
         }
     }
 
-    /// The code nearest to a finite `magnitude`, as if the codes went on past `max_code`.
+    /// The code nearest to a finite `magnitude`, as if the codes continued past `max_code`.
     fn nearest(&self, magnitude: f32) -> u8 {
-        // The spacing of quantized values around the value: below the smallest normal it stays that of 2^(1-bias).
+        // The spacing of representable values: below the smallest normal it stays that of 2^(1-bias).
         let exponent = magnitude_exponent(magnitude).max(1 - self.bias);
         let step = exp2(exponent) / f32::from(1_u8 << self.mantissa_bits);
         let steps = (magnitude / step).round_ties_even();
-        // Quantized values are consecutive, so a mantissa that rounds up carries into the exponent by itself.
+        // Codes are consecutive, so a mantissa that rounds up carries into the exponent.
         let base = (exponent + self.bias - 1).max(0) << self.mantissa_bits;
         let code = base.saturating_add(float_to_code(steps));
         u8::try_from(code.min(0xff)).unwrap_or(0xff)
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_survives_the_way_through_f32() {
+    fn every_code_round_trips_through_f32() {
         for format in [&E4M3FN, &E4M3FNUZ, &E5M2, &E5M2FNUZ] {
             for code in 0..=255_u8 {
                 let value = format.decode(code);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn values_out_of_range_saturate_or_overflow_as_asked() {
+    fn values_out_of_range_saturate_or_overflow() {
         assert_eq!(F8E4M3Fn::from_f32(1e9, true).to_f32(), 448.0);
         assert!(F8E4M3Fn::from_f32(1e9, false).to_f32().is_nan());
         assert_eq!(F8E5M2::from_f32(-1e9, false).to_f32(), f32::NEG_INFINITY);
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn ties_go_to_the_even_code() {
-        // 17 lies between 16 and 18 in E4M3, 19 between 18 and 20.
+        // 17 is halfway between 16 and 18 in E4M3, 19 between 18 and 20.
         assert_eq!(F8E4M3Fn::from_f32(17.0, true).to_f32(), 16.0);
         assert_eq!(F8E4M3Fn::from_f32(19.0, true).to_f32(), 20.0);
         assert_eq!(F8E8M0::from_bits(0).to_f32(), 2.0_f32.powi(-127));

@@ -1,4 +1,4 @@
-//! A tensor that grows along one axis where it lies: each of its rows has room behind it.
+//! A tensor that grows in place along one axis: each of its rows has room behind it.
 //!
 //! ```text
 //! [2, len, 3], room for `capacity` entries along axis 1:
@@ -13,11 +13,11 @@ use crate::{DType, Tensor, TensorError, TensorView, TensorViewMut};
 /// Rows grow by whole pages.
 const PAGE: usize = 4 << 10;
 
-/// A tensor with room behind each row of an axis. To extend it writes what is new and moves nothing, as long
-/// as there is room; room grows by half. Clones share their memory until one of them is extended.
+/// A tensor with room behind each row of an axis. While there is room, extending it writes only new
+/// entries and moves none; room grows by half. Clones share their memory until one of them is extended.
 #[derive(Clone, Debug)]
 pub struct GrowingTensor {
-    /// As long along the axis as there is room.
+    /// Its size along the axis is the capacity.
     tensor: Tensor,
     shape: Shape,
     axis: usize,
@@ -28,7 +28,7 @@ impl GrowingTensor {
     /// Zeros of this shape, without room.
     ///
     /// # Errors
-    /// If there is no such axis, the elements are texts or smaller than a byte, the size overflows, or there
+    /// If there is no such axis, the elements are strings or smaller than a byte, the size overflows, or there
     /// is no memory for it.
     pub fn zeros(dtype: DType, shape: &[usize], axis: usize) -> Result<Self, TensorError> {
         Self::new(Tensor::zeros(dtype, shape)?, axis)
@@ -37,7 +37,7 @@ impl GrowingTensor {
     /// A tensor that may grow along `axis`. Nothing is copied.
     ///
     /// # Errors
-    /// If there is no such axis, or the elements are texts or smaller than a byte.
+    /// If there is no such axis, or the elements are strings or smaller than a byte.
     pub fn new(tensor: Tensor, axis: usize) -> Result<Self, TensorError> {
         let no_words = TensorError::NoWords { found: tensor.dtype(), n_bytes: 1 };
         tensor.dtype().word_bytes().filter(|_| axis < tensor.shape().len()).ok_or(no_words)?;
@@ -60,22 +60,22 @@ impl GrowingTensor {
         self.axis
     }
 
-    /// How many entries there are along the axis.
+    /// The number of entries along the axis.
     pub fn axis_len(&self) -> usize {
         self.shape[self.axis]
     }
 
-    /// The memory, in bytes, room included.
+    /// The size of the memory in bytes, including room.
     pub fn n_bytes(&self) -> usize {
         self.tensor.n_bytes()
     }
 
-    /// How many bytes were copied so far to make room, or because a clone shared them.
+    /// The number of bytes copied so far to make room, or because a clone shared them.
     pub const fn n_moved(&self) -> usize {
         self.n_moved
     }
 
-    /// The tensor with its room: longer along the axis, and what is behind its end is anything.
+    /// The tensor with its room: longer along the axis, with any content beyond its length.
     pub fn with_room(&self) -> TensorView<'_> {
         self.tensor.view()
     }
@@ -85,11 +85,11 @@ impl GrowingTensor {
         TensorView::without_elements(self.dtype(), &self.shape)
     }
 
-    /// Makes it a tensor of this shape, which differs along the axis only and is no shorter; the same memory
-    /// as [`GrowingTensor::with_room`], to write. It holds what it held, and anything behind that.
+    /// Extends the tensor to this shape, which differs along the axis only and is no shorter, and returns
+    /// the memory as in [`GrowingTensor::with_room`], to write. Entries beyond the old length have any content.
     ///
     /// # Errors
-    /// If the shape or type is another, the size overflows, or there is no memory for it.
+    /// If shape or type differ otherwise, the size overflows, or there is no memory for it.
     pub fn extend(
         &mut self,
         dtype: DType,
@@ -113,7 +113,7 @@ impl GrowingTensor {
         Ok(self.tensor.view_mut())
     }
 
-    /// The same with another tensor in its place, all of which counts as moved.
+    /// The same with its content replaced by another tensor, all of which counts as moved.
     ///
     /// # Errors
     /// If it cannot grow along the axis.
@@ -133,12 +133,12 @@ impl GrowingTensor {
         self.own(self.rounded(len))
     }
 
-    /// Forgets what is behind the first `len` entries along the axis; its memory stays as room.
+    /// Drops entries beyond the first `len` along the axis; their memory remains as room.
     pub fn truncate(&mut self, len: usize) {
         self.shape[self.axis] = self.axis_len().min(len);
     }
 
-    /// A tensor without room; a copy, but where there is none.
+    /// A tensor without room; copies unless there is none.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -155,7 +155,7 @@ impl GrowingTensor {
         n_elements(&self.tensor.shape()[self.axis + 1..]).unwrap_or(0).saturating_mul(width)
     }
 
-    /// `len`, or as many more as fill the pages of a row.
+    /// `len`, rounded up to fill the pages of a row.
     fn rounded(&self, len: usize) -> usize {
         len.checked_next_multiple_of((PAGE / self.entry_bytes().max(1)).max(1)).unwrap_or(len)
     }
@@ -164,7 +164,7 @@ impl GrowingTensor {
         self.rounded(len.max(self.axis_len().saturating_add(self.axis_len() / 2)))
     }
 
-    /// Has memory that no clone shares, with room for so many entries.
+    /// Ensures unshared memory with room for `capacity` entries.
     fn own(&mut self, capacity: usize) -> Result<(), TensorError> {
         if self.tensor.is_alone() && self.tensor.shape()[self.axis] == capacity {
             return Ok(());
@@ -177,7 +177,7 @@ impl GrowingTensor {
         Ok(())
     }
 
-    /// A copy of what there is with room for `capacity` entries, no fewer than there are.
+    /// A copy with room for `capacity` entries, no fewer than there are.
     fn copied(&self, capacity: usize) -> Result<Tensor, TensorError> {
         let mut shape = self.shape.clone();
         shape[self.axis] = capacity;
@@ -199,7 +199,7 @@ fn bytes(tensor: &mut Tensor) -> Result<&mut [u8], TensorError> {
 }
 
 impl<'a> TensorView<'a> {
-    /// Type and shape of a tensor whose elements the reader is given in another way, or not at all.
+    /// Type and shape of a tensor whose elements the reader gets in another way, or not at all.
     pub const fn without_elements(dtype: DType, shape: &'a [usize]) -> Self {
         Self::from_data(dtype, shape, Data::Released)
     }
@@ -209,14 +209,14 @@ impl<'a> TensorView<'a> {
 mod tests {
     use super::*;
 
-    /// `[2, len, 3]` of numbers that tell row, entry and element.
+    /// `[2, len, 3]` numbers that encode row, entry and element.
     fn numbers(len: usize) -> Tensor {
         let number = |i: usize| (i / (3 * len.max(1)) * 1000 + i % (3 * len.max(1))) as f32;
         let numbers: Vec<f32> = (0..2 * len * 3).map(number).collect();
         Tensor::from_slice(&[2, len, 3], &numbers).unwrap()
     }
 
-    /// Extends it to `len` entries that hold what [`numbers`] do.
+    /// Extends it to `len` entries with the values of [`numbers`].
     fn extend(growing: &mut GrowingTensor, len: usize) {
         let before = growing.axis_len();
         let view = growing.extend(DType::F32, &[2, len, 3]).unwrap();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_go_behind_what_is_there_and_room_grows_by_half() {
+    fn entries_are_appended_and_room_grows_by_half() {
         let mut growing = GrowingTensor::zeros(DType::F32, &[2, 0, 3], 1).unwrap();
         let mut addresses = Vec::new();
         for len in 1..=2000 {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn clones_part_when_one_is_extended() {
+    fn clones_are_separate_once_one_is_extended() {
         let mut one = GrowingTensor::new(numbers(4), 1).unwrap();
         extend(&mut one, 6);
         let mut other = one.clone();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_truncated_is_forgotten_and_its_room_stays() {
+    fn truncation_drops_entries_and_keeps_room() {
         let mut growing = GrowingTensor::new(numbers(6), 1).unwrap();
         growing.truncate(7);
         assert_eq!(growing.axis_len(), 6);

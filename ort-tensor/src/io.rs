@@ -1,4 +1,4 @@
-//! What an operator or kernel is handed: inputs to read, outputs to fill.
+//! The operands of an operator or kernel: inputs to read, outputs to fill.
 
 use std::fmt;
 
@@ -17,12 +17,12 @@ impl<'a> Inputs<'a> {
         Self(values)
     }
 
-    /// How many positions there are, present or not.
+    /// The number of positions, present or absent.
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no position.
+    /// Whether there are no positions.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -62,21 +62,21 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// A place for one result. The plan either has memory of the right shape ready, or takes what
-/// the operator makes; the operator asks with [`Output::tensor`] and cannot tell which.
+/// Receives one result. The plan either has memory of the final shape ready, or takes what
+/// the operator makes; the operator calls [`Output::tensor`] either way.
 #[derive(Debug)]
 pub struct Output<'a> {
     place: Place<'a>,
     in_place: Option<usize>,
-    /// The value of an input, to make the output of.
+    /// The value of an input, to be turned into the output.
     taken: Option<(usize, Value)>,
-    /// Where memory for what is not planned comes from.
+    /// The source of memory for unplanned outputs.
     memory: &'a dyn Memory,
 }
 
-/// Lends memory for results whose size was not known before.
+/// Provides memory for results whose size is not known in advance.
 pub trait Memory: fmt::Debug + Sync {
-    /// So many bytes, whatever they are; `None` if the system does not have them.
+    /// `n_bytes` with any content; `None` if they cannot be allocated.
     fn buf(&self, n_bytes: usize) -> Option<AlignedBuf>;
 }
 
@@ -97,7 +97,7 @@ enum Place<'a> {
     /// Holds an input, to be extended.
     Growing(&'a mut GrowingTensor),
     Free(Option<Value>),
-    /// Free, nothing made yet, in memory that lasts.
+    /// Free, nothing made yet, in long-lived memory.
     Lasting,
 }
 
@@ -106,34 +106,33 @@ impl<'a> Output<'a> {
         Self { place, in_place: None, taken: None, memory: &System }
     }
 
-    /// The output is not used: it need not be computed.
+    /// The output is unused and need not be computed.
     pub const fn unwanted() -> Self {
         Self::at(Place::Unwanted)
     }
 
-    /// Memory that is ready, of the final shape.
+    /// Planned memory of the final shape.
     pub const fn planned(view: TensorViewMut<'a>) -> Self {
         Self::at(Place::Planned(view))
     }
 
     /// Memory that already holds the data of input `input`, to be overwritten; that input is
-    /// absent from [`Inputs`]. Only operators that declare the pair are given this.
+    /// absent from [`Inputs`]. Only operators that declare the pair get this.
     pub const fn in_place(view: TensorViewMut<'a>, input: usize) -> Self {
         let mut output = Self::at(Place::Planned(view));
         output.in_place = Some(input);
         output
     }
 
-    /// A tensor that already holds the data of input `input`, to be extended by what the operator puts behind
-    /// that; of the input itself only type and shape are there. Only kernels that declare the pair are given
-    /// this.
+    /// A tensor that already holds the data of input `input`, to be extended by the operator; the
+    /// input itself has only type and shape. Only kernels that declare the pair get this.
     pub const fn growing(tensor: &'a mut GrowingTensor, input: usize) -> Self {
         let mut output = Self::at(Place::Growing(tensor));
         output.in_place = Some(input);
         output
     }
 
-    /// Nothing is ready: the operator says the shape, or hands over a value.
+    /// Nothing is ready: the operator sets the shape, or passes a value.
     pub const fn free() -> Self {
         Self::at(Place::Free(None))
     }
@@ -143,29 +142,29 @@ impl<'a> Output<'a> {
         Self::at(Place::Lasting)
     }
 
-    /// The same in memory that is lent.
+    /// The same with memory from `memory`.
     pub const fn lent(memory: &'a dyn Memory) -> Self {
         Self { place: Place::Free(None), in_place: None, taken: None, memory }
     }
 
-    /// The same with the value of input `input`, which is absent from [`Inputs`] and nobody else's any
-    /// more: the output is to be made of it. Only operators that declare the pair are given this.
+    /// The same with the value of input `input`, which is absent from [`Inputs`] and has no other
+    /// owner: it is to be turned into the output. Only operators that declare the pair get this.
     #[must_use]
     pub fn with_taken(self, value: Value, input: usize) -> Self {
         Self { taken: Some((input, value)), ..self }
     }
 
-    /// The value of an input that the output is to be made of, if there is one.
+    /// The input value to be turned into the output, if there is one.
     pub fn take(&mut self) -> Option<Value> {
         self.taken.take().map(|(_, value)| value)
     }
 
-    /// Where memory for what becomes the output comes from.
+    /// The source of memory for the output.
     pub const fn memory(&self) -> &'a dyn Memory {
         self.memory
     }
 
-    /// The input whose value [`Output::take`] gives.
+    /// The input whose value [`Output::take`] returns.
     pub fn takes(&self) -> Option<usize> {
         self.taken.as_ref().map(|(input, _)| *input)
     }
@@ -189,9 +188,9 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// The memory of a result of this type and shape, with the room that it has to grow (see
-    /// [`GrowingTensor::extend`]), and whether it holds the data of an input already, to be left as it is:
-    /// then only what comes behind is to be written.
+    /// The memory of a result of this type and shape, with its room to grow (see
+    /// [`GrowingTensor::extend`]), and whether it already holds the data of an input, which must be kept:
+    /// then only the new entries are to be written.
     ///
     /// # Errors
     /// As [`Output::tensor`].
@@ -209,7 +208,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// What an output holds that is to be extended.
+    /// The tensor to be extended, if the output is growing.
     pub fn to_extend(&self) -> Option<&GrowingTensor> {
         match &self.place {
             Place::Growing(tensor) => Some(tensor),
@@ -253,7 +252,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Hands over a finished value; a planned tensor is copied into its place.
+    /// Passes a finished value; a planned tensor is copied to its place.
     ///
     /// # Errors
     /// If another type or shape was planned.
@@ -276,7 +275,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// What the operator made, if the memory was not planned.
+    /// The operator's result, if its memory was not planned.
     pub fn into_value(self) -> Option<Value> {
         match self.place {
             Place::Free(value) => value,
@@ -286,7 +285,7 @@ impl<'a> Output<'a> {
 }
 
 impl TensorViewMut<'_> {
-    /// The same view for a shorter time.
+    /// The same view with a shorter lifetime.
     pub fn reborrow(&mut self) -> TensorViewMut<'_> {
         let (dtype, shape) = (self.dtype(), self.shape());
         TensorViewMut::from_data(dtype, shape, self.data_mut())

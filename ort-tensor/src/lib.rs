@@ -1,7 +1,7 @@
 //! Element types, shapes, tensors, and the bytes below them.
 //!
 //! A [`Tensor`] is row-major and contiguous. Its bytes are either a slice of the model file
-//! (shared, never copied when its alignment allows a typed view) or an [`AlignedBuf`] of its own.
+//! (shared, never copied when its alignment allows a typed view) or its own [`AlignedBuf`].
 //! A [`Value`] is what flows along an edge of a graph: a tensor, a sequence, a map or an optional.
 //! An operator reads [`Inputs`] and fills [`Output`]s, without knowing where their memory was allocated.
 //!
@@ -23,11 +23,9 @@
 
 #![forbid(unsafe_code)]
 
-// Elements are used where they lie in a file, and files are little-endian.
+// Elements are used in place from files, which are little-endian.
 #[cfg(not(target_endian = "little"))]
-compile_error!(
-    "models are little-endian and used as they lie: a big-endian machine cannot read them"
-);
+compile_error!("models are little-endian and used in place: big-endian machines are not supported");
 
 mod bytes;
 mod dtype;

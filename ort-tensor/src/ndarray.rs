@@ -12,7 +12,7 @@ impl<'a> TensorView<'a> {
     /// If the elements are not of type `T`.
     pub fn to_ndarray<T: Element>(&self) -> Result<ArrayViewD<'a, T>, TensorError> {
         let data = self.as_slice::<T>()?;
-        // The lengths agree by the view's own invariant.
+        // The lengths agree: an invariant of the view.
         ArrayView::from_shape(IxDyn(self.shape()), data)
             .map_err(|_| TensorError::TooLarge { shape: self.shape().into() })
     }

@@ -1,12 +1,12 @@
-//! Memory whose size follows from a file or from data: asked for, counted, and refused with an error.
+//! Memory whose size depends on a file or on data: allocated with a check, counted, and an error on failure.
 //!
-//! Whoever computes within [`within`] has an allowance: so many bytes beside what it was given. A
-//! [`Room`] takes its bytes from it before the system is asked, and gives them back when it is
-//! dropped. What does not fit is [`TensorError::NoMemory`]; so is what the system does not have.
+//! Within [`within`], a thread has an allowance: bytes it may allocate in addition to its inputs. A
+//! [`Room`] takes its bytes from it before it allocates, and returns them when it is
+//! dropped. [`TensorError::NoMemory`] reports both an exceeded allowance and a system out of memory.
 //!
-//! The allowance is the thread's, as an operator's `eval` and whatever that calls have no other place
-//! for it. Other threads that a kernel sends parts to have none: there a room is refused by the
-//! system only, so kernels take theirs before they share the work.
+//! The allowance is thread-local, as an operator's `eval` and its callees have no parameter
+//! for it. Other threads that a kernel uses have none: there only the system limits a room,
+//! so kernels allocate before they divide the work.
 
 use std::cell::Cell;
 use std::fmt;
@@ -18,12 +18,12 @@ use bytemuck::Zeroable;
 use crate::TensorError;
 use crate::ending::{Pace, go_on};
 
-/// How much of a limit is left.
+/// What is left of a limit.
 #[derive(Clone, Copy)]
 struct Allowance {
     limit: usize,
     left: usize,
-    /// Which call of [`within`] this is, of all in the process; 0 for none.
+    /// The id of the call of [`within`], unique in the process; 0 for none.
     id: u64,
 }
 
@@ -33,9 +33,9 @@ thread_local! {
     static ALLOWANCE: Cell<Allowance> = const { Cell::new(UNLIMITED) };
 }
 
-/// Where the numbers of a thread's allowances begin, and the next one.
+/// The next id of an allowance.
 fn next_id() -> u64 {
-    /// Threads take so many at a time, so that they do not share a cache line for each step.
+    /// Threads reserve ids in batches, so that they do not share a cache line for each step.
     const BATCH: u64 = 1 << 20;
     static BATCHES: AtomicU64 = AtomicU64::new(0);
     thread_local! {
@@ -51,8 +51,8 @@ fn next_id() -> u64 {
     })
 }
 
-/// Calls `body`, which may take `left` bytes on this thread; `limit` is what errors name. Within another
-/// allowance it may take no more than is left of that one.
+/// Calls `body`, which may allocate `left` bytes on this thread; errors report `limit`. Within another
+/// allowance, no more than is left of that one.
 pub fn within<R>(limit: usize, left: usize, body: impl FnOnce() -> R) -> R {
     struct Restore(Allowance);
     impl Drop for Restore {
@@ -67,7 +67,7 @@ pub fn within<R>(limit: usize, left: usize, body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Bytes that were taken from an allowance, and go back to it.
+/// Bytes taken from an allowance, returned on drop.
 #[derive(Debug)]
 pub(crate) struct Lease {
     n_bytes: usize,
@@ -75,13 +75,13 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Of nothing.
+    /// No bytes.
     pub(crate) const NONE: Self = Self { n_bytes: 0, of: 0 };
 
-    /// Takes so many bytes.
+    /// Takes `n_bytes` from the allowance.
     ///
     /// # Errors
-    /// If there are not as many left.
+    /// If fewer are left.
     pub(crate) fn take(n_bytes: usize) -> Result<Self, TensorError> {
         let now = ALLOWANCE.get();
         match now.left.checked_sub(n_bytes) {
@@ -104,7 +104,7 @@ impl Drop for Lease {
     }
 }
 
-/// That `n_bytes` are left to be taken.
+/// Checks that `n_bytes` are left.
 ///
 /// # Errors
 /// If not.
@@ -112,17 +112,17 @@ pub(crate) fn check(n_bytes: usize) -> Result<(), TensorError> {
     Lease::take(n_bytes).map(drop)
 }
 
-/// That `n_bytes` may be taken for what lasts longer than the step that makes it: they are counted to
+/// Takes `n_bytes` for something that outlives the step that makes it: they are counted until
 /// the end of the allowance.
 ///
 /// # Errors
-/// If there are not as many left.
+/// If fewer are left.
 pub fn charge(n_bytes: usize) -> Result<(), TensorError> {
     std::mem::forget(Lease::take(n_bytes)?);
     Ok(())
 }
 
-/// `n` times `value`, in memory that was asked for and is counted to the end of the allowance.
+/// `n` times `value`, in memory that is allocated with a check and counted until the end of the allowance.
 ///
 /// # Errors
 /// If there is no memory for them.
@@ -130,7 +130,7 @@ pub fn filled<T: Clone>(value: T, n: usize) -> Result<Vec<T>, TensorError> {
     Room::filled(value, n).map(Room::into_vec)
 }
 
-/// An empty vector with room for `n` elements, counted to the end of the allowance.
+/// An empty vector with capacity `n`, counted until the end of the allowance.
 ///
 /// # Errors
 /// If there is no memory for them.
@@ -138,7 +138,7 @@ pub fn with_room<T>(n: usize) -> Result<Vec<T>, TensorError> {
     Room::with_room(n).map(Room::into_vec)
 }
 
-/// All that `items` give, counted to the end of the allowance.
+/// All `items`, counted until the end of the allowance.
 ///
 /// # Errors
 /// If there is no memory for them.
@@ -146,10 +146,10 @@ pub fn collected<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>, Tensor
     Room::of(items).map(Room::into_vec)
 }
 
-/// All that `items` give, up to the first error, counted to the end of the allowance.
+/// All `items` up to the first error, counted until the end of the allowance.
 ///
 /// # Errors
-/// That error; or there is no memory for them, or the run has ended.
+/// That error, or there is no memory for them, or the run was cancelled.
 pub fn try_collected<T, E: From<TensorError>>(
     items: impl IntoIterator<Item = Result<T, E>>,
 ) -> Result<Vec<T>, E> {
@@ -162,19 +162,19 @@ pub fn try_collected<T, E: From<TensorError>>(
     Ok(room.into_vec())
 }
 
-/// A slice whose memory was asked for.
+/// A vector whose allocations are checked and counted.
 pub struct Room<T> {
     data: Vec<T>,
     lease: Lease,
 }
 
 impl<T> Room<T> {
-    /// Nothing yet.
+    /// An empty one.
     pub const fn new() -> Self {
         Self { data: Vec::new(), lease: Lease::NONE }
     }
 
-    /// Room for `n` elements, none there yet.
+    /// An empty one with capacity `n`.
     ///
     /// # Errors
     /// If there is no memory for them.
@@ -199,7 +199,7 @@ impl<T> Room<T> {
         Ok(room)
     }
 
-    /// `n` times zero: pages that are never touched are never there.
+    /// `n` times zero: pages that are never touched take no memory.
     ///
     /// # Errors
     /// If there is no memory for them.
@@ -214,7 +214,7 @@ impl<T> Room<T> {
         Ok(Self { data, lease })
     }
 
-    /// All that `items` give.
+    /// All `items`.
     ///
     /// # Errors
     /// If there is no memory for them.
@@ -225,7 +225,7 @@ impl<T> Room<T> {
         Ok(room)
     }
 
-    /// Adds an element at the end.
+    /// Appends an element.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -237,10 +237,10 @@ impl<T> Room<T> {
         Ok(())
     }
 
-    /// Adds all that `items` give.
+    /// Appends all `items`.
     ///
     /// # Errors
-    /// If there is no memory for them, or the run has ended.
+    /// If there is no memory for them, or the run was cancelled.
     pub fn extend(&mut self, items: impl IntoIterator<Item = T>) -> Result<(), TensorError> {
         let mut items = items.into_iter();
         loop {
@@ -257,7 +257,7 @@ impl<T> Room<T> {
         }
     }
 
-    /// Makes it `n` elements long, new ones with this value.
+    /// Sets the length to `n`; new elements are `value`.
     ///
     /// # Errors
     /// If there is no memory for them.
@@ -277,22 +277,22 @@ impl<T> Room<T> {
         self.data.truncate(n);
     }
 
-    /// Removes all elements; their memory stays.
+    /// Removes all elements and keeps the memory.
     pub fn clear(&mut self) {
         self.data.clear();
     }
 
-    /// As a vector, which is counted to the end of the allowance.
+    /// The elements as a vector, counted until the end of the allowance.
     pub fn into_vec(self) -> Vec<T> {
         std::mem::forget(self.lease);
         self.data
     }
 
-    /// Room for `n` more, and for as many again as there are, so that growing by one is cheap.
+    /// Room for `n` more, and at least twice the length, so that pushing is cheap.
     fn grow(&mut self, n: usize) -> Result<(), TensorError> {
         let more = n.max(self.data.len()).max(4);
         let n_bytes = bytes_of::<T>(self.data.len().saturating_add(more))?;
-        // The old memory is there until all is moved.
+        // The old memory is in use until all elements are moved.
         let lease = Lease::take(n_bytes)?;
         let done = self.data.try_reserve_exact(more);
         done.map_err(|_| TensorError::NoMemory { n_bytes, limit: None })?;
@@ -348,7 +348,7 @@ impl<T> IntoIterator for Room<T> {
     type Item = T;
     type IntoIter = std::vec::IntoIter<T>;
 
-    /// The memory counts as free from here on, as whoever consumes it does not take more.
+    /// The memory counts as free from here on, as the consumer does not allocate more.
     fn into_iter(self) -> Self::IntoIter {
         self.data.into_iter()
     }

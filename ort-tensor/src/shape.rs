@@ -25,7 +25,7 @@ pub fn row_major_strides(shape: &[usize]) -> Shape {
     strides
 }
 
-/// The common shape of `a` and `b`, aligned at the last dimension; a dimension of 1 stretches.
+/// The common shape of `a` and `b`, aligned at the last dimension; a dimension of 1 is repeated.
 /// `None` where two dimensions differ and neither is 1.
 ///
 /// Source: ONNX "Broadcasting in ONNX", multidirectional.
@@ -46,7 +46,7 @@ pub fn broadcast(a: &[usize], b: &[usize]) -> Option<Shape> {
 }
 
 /// The strides with which a contiguous tensor of `shape` is read as if it had the shape `target`:
-/// 0 along each stretched or added dimension. `shape` must broadcast to `target`.
+/// 0 along each repeated or added dimension. `shape` must broadcast to `target`.
 pub fn broadcast_strides(shape: &[usize], target: &[usize]) -> Shape {
     let own = row_major_strides(shape);
     let added = target.len().saturating_sub(shape.len());

@@ -1,17 +1,17 @@
-//! Mappings that a thread has dropped, for what it asks for next.
+//! Mappings that a thread has dropped, for its next allocations.
 //!
-//! The system clears pages when they are touched for the first time: 0.3 ms a MiB (Linux 6.18 in a virtual machine), and
-//! 0.1 ms to take them back. A model that is loaded is copied several times in a row, as its constants are
-//! aligned, folded and laid out; to clear memory that is there already takes a tenth of that.
+//! The system clears pages on first touch: 0.3 ms a MiB (Linux 6.18 in a virtual machine), plus
+//! 0.1 ms to free them. Loading a model copies it several times in a row, as constants are
+//! aligned, folded and laid out; clearing memory that is already mapped takes a tenth of that.
 
 use std::cell::RefCell;
 
 use crate::bytes::Pages;
 
-/// How many bytes of mappings a thread keeps for [`reusing`], at most.
+/// The most bytes of mappings that a thread keeps for [`reusing`].
 const SPARE_BYTES: usize = 32 << 20;
 
-/// Of a mapping that is used again, one byte in so many may be more than is asked for.
+/// A reused mapping may be larger than requested by one part in this many.
 const SPARE_WASTE: usize = 16;
 
 thread_local! {
@@ -25,7 +25,7 @@ struct Spares {
     n_bytes: usize,
 }
 
-/// Calls `body`; mappings that this thread drops meanwhile serve those that it asks for next.
+/// Calls `body`; mappings that this thread drops meanwhile are reused for its next allocations.
 pub fn reusing<R>(body: impl FnOnce() -> R) -> R {
     struct Restore(Option<Spares>);
     impl Drop for Restore {
@@ -37,15 +37,15 @@ pub fn reusing<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// A mapping for `len` bytes that was dropped, whatever it holds.
+/// A dropped mapping for `len` bytes, with any content.
 pub(crate) fn take(len: usize) -> Option<Pages> {
     let take = |spares: &RefCell<Option<Spares>>| spares.borrow_mut().as_mut()?.take(len);
     SPARES.try_with(take).ok()?
 }
 
-/// Keeps a mapping no longer needed, or drops it.
+/// Keeps a mapping for reuse, or drops it.
 pub(crate) fn put(pages: Pages) {
-    // A thread that ends has none left.
+    // During thread exit, it is dropped.
     let _ = SPARES.try_with(|spares| {
         if let Some(spares) = spares.borrow_mut().as_mut() {
             spares.put(pages);
@@ -54,7 +54,7 @@ pub(crate) fn put(pages: Pages) {
 }
 
 impl Spares {
-    /// A mapping for `len` bytes, whatever they are.
+    /// A mapping for `len` bytes, with any content.
     fn take(&mut self, len: usize) -> Option<Pages> {
         let fits = |pages: &Pages| pages.len >= len && pages.len - len <= len / SPARE_WASTE;
         let at = self.pages.iter().rposition(fits)?;
@@ -62,7 +62,7 @@ impl Spares {
         Some(self.pages.swap_remove(at))
     }
 
-    /// Keeps a mapping, unless there are too many.
+    /// Keeps a mapping, unless that exceeds the limit.
     fn put(&mut self, pages: Pages) {
         if self.n_bytes + pages.len <= SPARE_BYTES {
             self.n_bytes += pages.len;
@@ -91,7 +91,7 @@ mod tests {
                 assert_eq!((address(&second), second.len()), (at, len - len / 32));
                 assert!(second.as_ref().iter().all(|&byte| byte == 0));
                 drop(second);
-                // Too large for it, much smaller, and a block.
+                // Too large, much smaller, and a block.
                 let zeroed = [len + len / 32, len / 2].map(AlignedBuf::zeroed);
                 let others: Vec<_> = zeroed.into_iter().chain(AlignedBuf::try_block(len)).collect();
                 assert!(others.iter().all(|other| address(other) != at));

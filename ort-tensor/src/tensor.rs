@@ -21,12 +21,12 @@ pub struct Tensor {
 
 #[derive(Clone)]
 enum Storage {
-    /// Aligned memory of its own.
+    /// Aligned memory owned by this tensor.
     Owned(Arc<AlignedBuf>),
     /// A slice of the model's bytes (or of another owner), aligned for the element type.
     Shared(Bytes),
     Strings(Arc<Vec<String>>),
-    /// Nothing, shared by clones.
+    /// No data; shared by clones.
     Released(Arc<()>),
 }
 
@@ -34,12 +34,12 @@ impl Tensor {
     /// Zeros, empty strings or `false`.
     ///
     /// # Errors
-    /// If the size overflows, or the system does not have the memory.
+    /// If the size overflows, or memory cannot be allocated.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
         Self::zeros_of(dtype, shape, AlignedBuf::try_zeroed)
     }
 
-    /// [`Tensor::zeros`] in memory for what lasts as long as a session.
+    /// [`Tensor::zeros`] in memory that lasts as long as a session.
     ///
     /// # Errors
     /// As [`Tensor::zeros`].
@@ -47,17 +47,17 @@ impl Tensor {
         Self::zeros_of(dtype, shape, AlignedBuf::try_lasting)
     }
 
-    /// A tensor in a buffer that is there, whatever it holds.
+    /// A tensor in an existing buffer, with the buffer's content.
     ///
     /// # Errors
-    /// If the buffer has not as many bytes as `dtype` and `shape` ask for, or the type is a string.
+    /// If the buffer's size is not the one of `dtype` and `shape`, or the type is a string.
     pub fn in_buf(dtype: DType, shape: &[usize], buf: AlignedBuf) -> Result<Self, TensorError> {
         TensorView::from_bytes(dtype, shape, buf.as_ref())?;
         let storage = Storage::Owned(Arc::new(buf));
         Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
     }
 
-    /// A tensor in memory that is lent, whatever it holds; texts are empty.
+    /// A tensor in memory from `memory`, with any content; strings are empty.
     ///
     /// # Errors
     /// As [`Tensor::zeros`].
@@ -113,10 +113,10 @@ impl Tensor {
     }
 
     /// A tensor over shared bytes, which are borrowed if they are aligned for the element type and
-    /// copied once if they are not; [`Tensor::is_shared`] tells which.
+    /// copied once if they are not (see [`Tensor::is_shared`]).
     ///
     /// # Errors
-    /// If the bytes are not as many as `dtype` and `shape` ask for, the type is a string, or there is no
+    /// If the number of bytes is not the one of `dtype` and `shape`, the type is a string, or there is no
     /// memory for a copy.
     pub fn from_bytes(dtype: DType, shape: &[usize], bytes: Bytes) -> Result<Self, TensorError> {
         TensorView::from_bytes(dtype, shape, &bytes)?;
@@ -128,14 +128,14 @@ impl Tensor {
         Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
     }
 
-    /// Whether elements of this type may lie where these bytes do.
+    /// Whether the bytes are aligned for elements of this type.
     pub fn may_borrow(dtype: DType, bytes: &[u8]) -> bool {
         let align = dtype.word_bytes().unwrap_or(1).min(align_of::<u128>());
         bytes.as_ptr().align_offset(align) == 0
     }
 
-    /// Type and shape of a constant whose elements are no longer needed, because all who read them
-    /// have them packed. Whoever asks for them gets [`TensorError::Released`], not something else.
+    /// Type and shape of a constant whose elements are no longer needed, because all its readers
+    /// have packed copies. Reading the elements fails with [`TensorError::Released`].
     ///
     /// # Errors
     /// If the size overflows.
@@ -148,7 +148,7 @@ impl Tensor {
         })
     }
 
-    /// Whether the elements are not there (see [`Tensor::released`]).
+    /// Whether the elements are missing (see [`Tensor::released`]).
     pub const fn is_released(&self) -> bool {
         matches!(self.storage, Storage::Released(_))
     }
@@ -163,22 +163,22 @@ impl Tensor {
         &self.shape
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.view().len()
     }
 
-    /// Whether there is no element.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
 
-    /// Whether the data is a slice of shared bytes, not memory of this tensor's own.
+    /// Whether the data is a slice of shared bytes, not memory owned by this tensor.
     pub const fn is_shared(&self) -> bool {
         matches!(self.storage, Storage::Shared(_))
     }
 
-    /// Whether the data is memory of this tensor's own that no clone shares.
+    /// Whether the data is owned memory that no clone shares.
     pub(crate) fn is_alone(&mut self) -> bool {
         match &mut self.storage {
             Storage::Owned(buf) => Arc::get_mut(buf).is_some(),
@@ -186,7 +186,7 @@ impl Tensor {
         }
     }
 
-    /// The shared bytes themselves, if the data is a slice of shared bytes.
+    /// The shared bytes, if the data is a slice of them.
     pub const fn shared_bytes(&self) -> Option<&Bytes> {
         match &self.storage {
             Storage::Shared(bytes) => Some(bytes),
@@ -194,7 +194,7 @@ impl Tensor {
         }
     }
 
-    /// Where the elements lie: the same for clones, and for nothing else that is alive and not empty.
+    /// The address of the elements: equal for clones, and unique among live non-empty tensors.
     pub fn address(&self) -> usize {
         match &self.storage {
             Storage::Owned(buf) => (**buf).as_ref().as_ptr().addr(),
@@ -204,7 +204,7 @@ impl Tensor {
         }
     }
 
-    /// How many bytes the elements take: for strings the sum of their lengths, 0 if they were released.
+    /// The size of the elements in bytes: for strings the sum of their lengths, 0 if they were released.
     pub fn n_bytes(&self) -> usize {
         match &self.storage {
             Storage::Owned(buf) => buf.len(),
@@ -214,7 +214,7 @@ impl Tensor {
         }
     }
 
-    /// How many bytes of memory it takes: with strings more than their lengths, whoever else shares it.
+    /// The size of the memory in bytes, shared or not: for strings more than their lengths.
     pub fn held_bytes(&self) -> usize {
         match &self.storage {
             Storage::Strings(strings) => {
@@ -225,7 +225,7 @@ impl Tensor {
         }
     }
 
-    /// The tensor, to read.
+    /// A view to read.
     pub fn view(&self) -> TensorView<'_> {
         let data = match &self.storage {
             Storage::Owned(buf) => Data::Bytes((**buf).as_ref()),
@@ -236,7 +236,7 @@ impl Tensor {
         TensorView::from_data(self.dtype, &self.shape, data)
     }
 
-    /// The tensor, to write; data that is shared is copied first.
+    /// A view to write; shared data is copied first.
     pub fn view_mut(&mut self) -> TensorViewMut<'_> {
         if let Storage::Shared(bytes) = &self.storage {
             self.storage = Storage::Owned(Arc::new(AlignedBuf::copy_of(bytes)));
@@ -256,12 +256,12 @@ impl Tensor {
         TensorViewMut::from_data(self.dtype, &self.shape, data)
     }
 
-    /// The tensor with `n` more entries along `axis`, whatever they hold. If its memory is not shared
-    /// and that has room, nothing is allocated, and where the axes before `axis` are 1, nothing is moved;
+    /// The tensor with `n` more entries along `axis`, with any content. If its memory is not shared
+    /// and has room, nothing is allocated, and where the dimensions before `axis` are 1, nothing is moved;
     /// new memory has room for twice as many bytes as the old.
     ///
     /// # Errors
-    /// If there is no such axis, the elements are texts or packed, the size overflows, or there is no
+    /// If there is no such axis, the elements are strings or packed, the size overflows, or there is no
     /// memory for it.
     pub fn extended(
         mut self,
@@ -307,7 +307,7 @@ impl Tensor {
         self.view().as_slice()
     }
 
-    /// The same data under another shape of as many elements; nothing is copied.
+    /// The same data with another shape of as many elements; nothing is copied.
     ///
     /// # Errors
     /// If the number of elements differs.
@@ -336,7 +336,7 @@ impl TensorView<'_> {
     }
 }
 
-/// Equal type, shape and bits (so NaN equals itself, and 0 does not equal −0). What was released equals
+/// Equal type, shape and bits (so NaN equals itself, and 0 does not equal −0). A released tensor equals
 /// its clones.
 impl PartialEq for Tensor {
     fn eq(&self, other: &Self) -> bool {

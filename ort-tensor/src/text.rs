@@ -1,8 +1,8 @@
-//! Texts that are copied one by one: counted like other memory, though their sizes are not known before.
+//! Strings that are copied one by one: counted like other memory, though their sizes are not known in advance.
 //!
-//! What moves elements of any type sees a text as a [`Text`], whose `clone` asks for its memory. A copy cannot
-//! fail, so one for which there is none stays empty, those that follow too, and [`refused`] tells when all
-//! is done.
+//! Generic element moves see a string as a [`Text`], whose `clone` allocates with a check. A clone
+//! cannot fail, so once an allocation is denied, it and those that follow are empty, and [`refused`]
+//! reports the error at the end.
 
 use std::cell::{Cell, RefCell};
 
@@ -12,7 +12,7 @@ use crate::TensorError;
 use crate::ending::go_on;
 use crate::room::charge;
 
-/// After so many copies a thread checks whether the run has ended.
+/// A thread checks for cancellation every this many copies.
 const PERIOD: u32 = 1 << 12;
 
 thread_local! {
@@ -21,7 +21,7 @@ thread_local! {
     static REFUSAL: RefCell<Option<TensorError>> = const { RefCell::new(None) };
 }
 
-/// A text whose copies are counted.
+/// A string whose copies are counted.
 #[derive(Debug, Default, PartialEq, TransparentWrapper)]
 #[repr(transparent)]
 pub struct Text(String);
@@ -43,21 +43,21 @@ impl Clone for Text {
 }
 
 impl Text {
-    /// The same texts, to read.
+    /// A view of strings, to read.
     pub fn of(texts: &[String]) -> &[Self] {
         Self::wrap_slice(texts)
     }
 
-    /// The same texts, to write.
+    /// A view of strings, to write.
     pub fn of_mut(texts: &mut [String]) -> &mut [Self] {
         Self::wrap_slice_mut(texts)
     }
 }
 
-/// These texts as one, in memory that is counted to the end of the allowance.
+/// The concatenation of `parts`, in memory that is counted until the end of the allowance.
 ///
 /// # Errors
-/// If there is no memory for it, or, every now and then, if the run has ended.
+/// If there is no memory for it, or, checked every now and then, if the run was cancelled.
 pub fn text_of(parts: &[&str]) -> Result<String, TensorError> {
     let n = N_COPIES.get().wrapping_add(1);
     N_COPIES.set(n);
@@ -68,10 +68,10 @@ pub fn text_of(parts: &[&str]) -> Result<String, TensorError> {
     Ok(parts.concat())
 }
 
-/// That all copies on this thread since it was last called were made.
+/// Whether all copies on this thread since the last call succeeded.
 ///
 /// # Errors
-/// The first that was refused: why.
+/// The error of the first copy that failed.
 pub fn refused() -> Result<(), TensorError> {
     if IS_REFUSED.replace(false) { REFUSAL.take().map_or(Ok(()), Err) } else { Ok(()) }
 }
@@ -82,7 +82,7 @@ mod tests {
     use crate::{Tensor, move_elements, within};
 
     #[test]
-    fn copies_of_texts_are_refused_one_by_one() {
+    fn copies_of_strings_fail_one_by_one() {
         let x = Tensor::from_strings(&[1], vec!["0123456789".to_owned()]).unwrap();
         let fill = |n: usize| {
             let mut y = Tensor::zeros(x.dtype(), &[n])?;
@@ -96,7 +96,7 @@ mod tests {
         let error = within(limit, limit, || fill(35)).unwrap_err();
         let expected = TensorError::NoMemory { n_bytes: 10, limit: Some(limit) };
         assert_eq!(error, expected);
-        // And is forgotten then.
+        // The error is cleared by then.
         assert_eq!(fill(2).unwrap().view().as_strings().unwrap(), ["0123456789", "0123456789"]);
     }
 }

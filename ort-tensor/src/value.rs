@@ -13,31 +13,31 @@ pub enum Value {
     Sequence(Vec<Value>),
     /// Keys and values of one type each.
     Map(Map),
-    /// A value, or none.
+    /// A value or nothing.
     Optional(Option<Box<Value>>),
 }
 
-/// A map: `keys[i]` leads to `values[i]`. Both are of rank 1.
+/// A map: `keys[i]` maps to `values[i]`. Both are of rank 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Map {
-    /// Integers or strings, each once.
+    /// Integers or strings, without duplicates.
     pub keys: Tensor,
-    /// As many values.
+    /// As many values as keys.
     pub values: Tensor,
 }
 
-/// A borrowed read.
+/// A borrowed value.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum ValueView<'a> {
-    /// A tensor, wherever its data lives.
+    /// A tensor.
     Tensor(TensorView<'a>),
     /// A sequence, map or optional.
     Other(&'a Value),
 }
 
 impl Value {
-    /// The value, to read.
+    /// A view to read.
     pub fn view(&self) -> ValueView<'_> {
         match self {
             Value::Tensor(tensor) => ValueView::Tensor(tensor.view()),
@@ -55,7 +55,7 @@ impl Value {
         }
     }
 
-    /// How many bytes the elements of all tensors in it take, each time that they are there.
+    /// The size of the elements of all tensors in bytes, each tensor counted as often as it occurs.
     pub fn n_bytes(&self) -> usize {
         match self {
             Value::Tensor(tensor) => tensor.n_bytes(),
@@ -65,7 +65,7 @@ impl Value {
         }
     }
 
-    /// How many bytes of memory it takes, lists and texts included: what counts against a limit.
+    /// The size of the memory in bytes, including lists and strings: what counts against a limit.
     pub fn held_bytes(&self) -> usize {
         let items = match self {
             Value::Tensor(tensor) => return tensor.held_bytes(),
@@ -78,7 +78,7 @@ impl Value {
         items.saturating_add(self.list_bytes())
     }
 
-    /// What a clone takes, which shares the data of tensors.
+    /// The size of a clone, which shares the data of tensors.
     fn list_bytes(&self) -> usize {
         match self {
             Value::Sequence(items) => {
@@ -93,7 +93,7 @@ impl Value {
     /// The tensor.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If it is of another kind.
     pub fn as_tensor(&self) -> Result<&Tensor, TensorError> {
         match self {
             Value::Tensor(tensor) => Ok(tensor),
@@ -112,7 +112,7 @@ impl<'a> ValueView<'a> {
     /// The tensor.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If it is of another kind.
     pub const fn tensor(self) -> Result<TensorView<'a>, TensorError> {
         match self {
             ValueView::Tensor(view) => Ok(view),
@@ -125,7 +125,7 @@ impl<'a> ValueView<'a> {
     /// The elements of the sequence.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If it is of another kind.
     pub const fn sequence(self) -> Result<&'a [Value], TensorError> {
         match self {
             ValueView::Other(Value::Sequence(values)) => Ok(values.as_slice()),
@@ -136,7 +136,7 @@ impl<'a> ValueView<'a> {
     /// The map.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If it is of another kind.
     pub const fn map(self) -> Result<&'a Map, TensorError> {
         match self {
             ValueView::Other(Value::Map(map)) => Ok(map),
@@ -152,7 +152,7 @@ impl<'a> ValueView<'a> {
         }
     }
 
-    /// A value of its own: tensor data is copied, other values share theirs.
+    /// An owned value: tensor data is copied, other values share theirs.
     ///
     /// # Errors
     /// If there is no memory for it.

@@ -6,7 +6,7 @@ use crate::shape::n_elements;
 use crate::text::{Text, refused};
 use crate::{DType, Tensor, TensorError};
 
-/// A borrowed read. Copying it copies no data.
+/// A borrowed tensor, to read. Copying it copies no data.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorView<'a> {
     dtype: DType,
@@ -18,11 +18,11 @@ pub struct TensorView<'a> {
 pub(crate) enum Data<'a> {
     Bytes(&'a [u8]),
     Strings(&'a [String]),
-    /// Left out: see [`crate::Tensor::released`].
+    /// Released: see [`crate::Tensor::released`].
     Released,
 }
 
-/// A borrowed write.
+/// A borrowed tensor, to write.
 #[derive(Debug)]
 pub struct TensorViewMut<'a> {
     dtype: DType,
@@ -40,7 +40,7 @@ impl<'a> TensorView<'a> {
     /// A view of numbers.
     ///
     /// # Errors
-    /// If the bytes are not as many as `dtype` and `shape` ask for, or are not aligned for it.
+    /// If the number of bytes is not the one of `dtype` and `shape`, or they are not aligned for it.
     pub fn from_bytes(
         dtype: DType,
         shape: &'a [usize],
@@ -85,17 +85,17 @@ impl<'a> TensorView<'a> {
         self.shape
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         n_elements(self.shape).unwrap_or(usize::MAX)
     }
 
-    /// Whether there is no element.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
 
-    /// The same data under another shape of as many elements.
+    /// The same data with another shape of as many elements.
     ///
     /// # Errors
     /// If the number of elements differs.
@@ -108,16 +108,16 @@ impl<'a> TensorView<'a> {
         }
     }
 
-    /// The `at`-th of the tensors of this shape that the elements are, one after the other; `None` if
-    /// there is none, or it does not begin and end with a byte.
+    /// The `at`-th of the consecutive tensors of this shape that the elements form; `None` if
+    /// there is none, or it does not start and end at a byte boundary.
     pub fn item(self, shape: &'a [usize], at: usize) -> Option<Self> {
         let n = n_elements(shape)?;
         let data = match self.data {
             Data::Bytes(bytes) => {
                 let bits = n.checked_mul(self.dtype.bits())?;
-                Data::Bytes(bytes.get(stretch(bits / 8, at).filter(|_| bits % 8 == 0)?)?)
+                Data::Bytes(bytes.get(range_at(bits / 8, at).filter(|_| bits % 8 == 0)?)?)
             }
-            Data::Strings(strings) => Data::Strings(strings.get(stretch(n, at)?)?),
+            Data::Strings(strings) => Data::Strings(strings.get(range_at(n, at)?)?),
             Data::Released => return None,
         };
         Some(Self { dtype: self.dtype, shape, data })
@@ -148,7 +148,7 @@ impl<'a> TensorView<'a> {
         }
     }
 
-    /// The elements as words of their width, whatever they mean.
+    /// The elements as words of their width, regardless of their meaning.
     ///
     /// # Errors
     /// If the elements are strings, packed, of another width, or were released.
@@ -163,7 +163,7 @@ impl<'a> TensorView<'a> {
         }
     }
 
-    /// The raw bytes; `None` for strings and for what was released.
+    /// The raw bytes; `None` for strings and released tensors.
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
         match self.data {
             Data::Bytes(bytes) => Some(bytes),
@@ -171,7 +171,7 @@ impl<'a> TensorView<'a> {
         }
     }
 
-    /// Whether the elements are not there (see [`crate::Tensor::released`]).
+    /// Whether the elements are missing (see [`crate::Tensor::released`]).
     pub const fn is_released(&self) -> bool {
         matches!(self.data, Data::Released)
     }
@@ -199,7 +199,7 @@ impl<'a> TensorViewMut<'a> {
     /// A view of numbers, to write.
     ///
     /// # Errors
-    /// If the bytes are not as many as `dtype` and `shape` ask for, or are not aligned for it.
+    /// If the number of bytes is not the one of `dtype` and `shape`, or they are not aligned for it.
     pub fn from_bytes(
         dtype: DType,
         shape: &'a [usize],
@@ -249,9 +249,9 @@ impl<'a> TensorViewMut<'a> {
         let data = match self.data {
             DataMut::Bytes(bytes) => {
                 let bits = n.checked_mul(self.dtype.bits())?;
-                DataMut::Bytes(bytes.get_mut(stretch(bits / 8, at).filter(|_| bits % 8 == 0)?)?)
+                DataMut::Bytes(bytes.get_mut(range_at(bits / 8, at).filter(|_| bits % 8 == 0)?)?)
             }
-            DataMut::Strings(strings) => DataMut::Strings(strings.get_mut(stretch(n, at)?)?),
+            DataMut::Strings(strings) => DataMut::Strings(strings.get_mut(range_at(n, at)?)?),
         };
         Some(Self { dtype: self.dtype, shape, data })
     }
@@ -281,7 +281,7 @@ impl<'a> TensorViewMut<'a> {
         }
     }
 
-    /// The elements as words of their width, whatever they mean.
+    /// The elements as words of their width, regardless of their meaning, to write.
     ///
     /// # Errors
     /// If the elements are strings, packed, or of another width.
@@ -307,10 +307,10 @@ impl<'a> TensorViewMut<'a> {
     ///
     /// # Errors
     /// If the elements are not packed.
-    pub fn pack(self, codes: &[u8]) -> Result<(), TensorError> {
+    pub fn pack(self, quantized: &[u8]) -> Result<(), TensorError> {
         match self.data {
             DataMut::Bytes(bytes) if self.dtype.is_packed() => {
-                crate::pack(codes, self.dtype.bits(), bytes);
+                crate::pack(quantized, self.dtype.bits(), bytes);
                 Ok(())
             }
             _ => Err(TensorError::NoWords { found: self.dtype, n_bytes: 1 }),
@@ -320,9 +320,9 @@ impl<'a> TensorViewMut<'a> {
     /// Copies all of `source`, which has the same type and as many elements.
     ///
     /// # Errors
-    /// If type or number of elements differ, there is no memory for a text, or the run has ended.
+    /// If type or number of elements differ, there is no memory for a string, or the run was cancelled.
     pub fn copy_from(self, source: TensorView<'_>) -> Result<(), TensorError> {
-        /// Bytes that are copied within milliseconds.
+        /// Bytes copied between two checks: within milliseconds.
         const COPIED: usize = 1 << 24;
         let (dtype, shape) = (self.dtype, self.shape);
         let wrong_len =
@@ -351,8 +351,8 @@ impl<'a> TensorViewMut<'a> {
     }
 }
 
-/// The `at`-th stretch of `len`.
-fn stretch(len: usize, at: usize) -> Option<std::ops::Range<usize>> {
+/// The `at`-th range of `len`.
+fn range_at(len: usize, at: usize) -> Option<std::ops::Range<usize>> {
     let start = len.checked_mul(at)?;
     Some(start..start.checked_add(len)?)
 }
@@ -369,7 +369,7 @@ fn cast_mut<T: bytemuck::Pod>(bytes: &mut [u8]) -> Option<&mut [T]> {
 /// The bytes (or, for strings, the count) that a tensor of this type and shape takes.
 ///
 /// # Errors
-/// If the number overflows.
+/// If the size overflows.
 pub(crate) fn data_len(dtype: DType, shape: &[usize]) -> Result<usize, TensorError> {
     let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
     let n = n_elements(shape).ok_or_else(too_large)?;

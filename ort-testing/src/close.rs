@@ -1,6 +1,6 @@
-//! Distances between floats, and bounds that follow from how something was computed.
+//! Distances between floats, and error bounds that follow from how a value was computed.
 
-/// How many floats lie between `a` and `b`, one of them counted: 0 if they are equal (0 and −0
+/// The distance of `a` and `b` in units of the last place: 0 if they are equal (0 and −0
 /// are), `u32::MAX` if exactly one is NaN.
 pub fn ulps(a: f32, b: f32) -> u32 {
     match (a.is_nan(), b.is_nan()) {
@@ -30,7 +30,7 @@ fn ordered_f64(x: f64) -> i64 {
     if bits < 0 { i64::MIN.wrapping_sub(bits) } else { bits }
 }
 
-/// How far two f32 sums of the same `n` terms can lie apart, whatever their orders of summation:
+/// How far two f32 sums of the same `n` terms can differ, whatever their orders of summation:
 /// `2·n·u·Σ|terms|` with `u = 2^-24`.
 ///
 /// Source: Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., section 4.2, to
@@ -41,11 +41,11 @@ pub fn sum_bound(n: usize, sum_of_magnitudes: f32) -> f32 {
     2.0 * n * unit * sum_of_magnitudes
 }
 
-/// Asserts that the slices are of one length and no two elements lie further apart than
-/// `bound(index)`; NaN is close to NaN, and infinities to themselves.
+/// Asserts that the slices have equal lengths and no two elements differ by more than
+/// `bound(index)`; NaN equals NaN, and infinities equal themselves.
 ///
 /// # Panics
-/// At the first element that is too far off, with its index and both values.
+/// At the first element out of bounds, with its index and both values.
 #[track_caller]
 pub fn assert_close(expected: &[f32], found: &[f32], bound: impl Fn(usize) -> f32) {
     assert_eq!(expected.len(), found.len(), "lengths");

@@ -1,4 +1,4 @@
-//! Tests only: seeded data, and how close two numbers must be.
+//! Tests only: seeded data, and the closeness of numbers.
 //!
 //! It depends on no crate of the workspace: the unit tests of such a crate would see its types twice.
 //!

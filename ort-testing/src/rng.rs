@@ -1,11 +1,11 @@
-//! Seeded randomness for tests that must do the same every time.
+//! Seeded random numbers for reproducible tests.
 
 /// SplitMix64: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators" (2014).
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A sequence that follows from `seed`.
+    /// A sequence determined by `seed`.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }

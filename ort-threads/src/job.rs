@@ -1,4 +1,4 @@
-//! One job: its parts, who is inside, and what went wrong.
+//! One job: its parts, the number of workers inside, and the first panic.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -24,12 +24,12 @@ impl<'a> Job<'a> {
         Self { parts, around, n_inside: AtomicUsize::new(0), panic: Mutex::new(None) }
     }
 
-    /// Takes parts, the first that is left each time, until there are none.
+    /// Takes the first remaining part until there are none.
     pub(crate) fn work_as_caller(&self) {
         while self.parts.first() {}
     }
 
-    /// Takes parts, the last that is left each time, until there are none. Panics are kept.
+    /// Takes the last remaining part until there are none. The first panic is kept.
     pub(crate) fn work_as_worker(&self) {
         let work = || (self.around)(&mut || while self.parts.last() {});
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
@@ -37,7 +37,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// How many parts there are to take.
+    /// The number of parts left to take.
     pub(crate) fn n_left(&self) -> usize {
         self.parts.n_left()
     }
@@ -46,7 +46,7 @@ impl<'a> Job<'a> {
         self.n_inside.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The job may be gone as soon as the last has left. Sequentially consistent, as is
+    /// The job may be freed as soon as the last worker has left. Sequentially consistent, like
     /// [`Job::is_left`], for callers that sleep until then.
     pub(crate) fn leave(&self) {
         self.n_inside.fetch_sub(1, Ordering::SeqCst);
@@ -57,7 +57,7 @@ impl<'a> Job<'a> {
         self.n_inside.load(Ordering::SeqCst) == 0
     }
 
-    /// Goes on with a worker's panic, if there was one.
+    /// Resumes a worker's panic, if there was one.
     pub(crate) fn resume_panic(self) {
         if let Some(panic) = self.panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
             resume_unwind(panic);

@@ -1,9 +1,9 @@
-//! The jobs that are open, and the workers that sleep until there is one.
+//! The open jobs, and the workers that sleep until there is one.
 //!
-//! A job borrows from its caller's stack, and workers are threads that outlive the caller's call, so
-//! here the compiler has to be told what keeps them apart: workers reach a job only through the list,
-//! under its lock, and count themselves inside before they let go of it; a caller takes its job off
-//! the list and waits until nobody is inside before it goes on, also if a part panics.
+//! A job borrows from its caller's stack, and workers are threads that outlive the call, which the
+//! compiler cannot check. The invariant: workers reach a job only through the list, under its lock,
+//! and count themselves inside before they release it; a caller removes its job from the list and
+//! waits until no worker is inside before it returns, also if a part panics.
 #![expect(unsafe_code, reason = "threads that outlive a call take part in its work")]
 
 use std::mem::transmute;
@@ -16,12 +16,12 @@ use crate::job::Job;
 
 /// The jobs that are open.
 pub(crate) struct Jobs {
-    /// How many were ever opened. Workers that spin look at nothing else.
+    /// The number of jobs ever opened. Spinning workers read nothing else.
     n_opened: CachePadded<AtomicUsize>,
     state: Mutex<State>,
     /// Workers inside any job.
     n_inside: AtomicUsize,
-    /// A sleeping worker has been called, or all is over.
+    /// A sleeping worker has been woken, or the pool is shut down.
     called: Condvar,
     /// A worker has left a job while a caller slept.
     left: Condvar,
@@ -32,22 +32,22 @@ pub(crate) struct Jobs {
 struct State {
     open: Vec<&'static Job<'static>>,
     n_workers: usize,
-    /// Workers that sleep, those that are called included.
+    /// Sleeping workers, including those that are being woken.
     n_asleep: usize,
-    /// Sleepers that have been called and have not woken yet.
+    /// Sleepers that have been notified and have not woken yet.
     n_called: usize,
     is_over: bool,
 }
 
 impl State {
-    /// Counts up to `n` sleepers more as called, and says how many.
+    /// Counts up to `n` more sleepers as called, and returns how many.
     fn call(&mut self, n: usize) -> usize {
         let n = n.min(self.n_asleep - self.n_called);
         self.n_called += n;
         n
     }
 
-    /// The same, unless somebody is awake, or on the way, of whom `n_inside` have work.
+    /// The same, unless a worker is awake, or waking, without work: `n_inside` have some.
     fn call_if_none_is_free(&mut self, n: usize, n_inside: &AtomicUsize) -> usize {
         let n_active = self.n_workers - (self.n_asleep - self.n_called);
         if n_active > n_inside.load(Ordering::Relaxed) { 0 } else { self.call(n) }
@@ -55,7 +55,7 @@ impl State {
 }
 
 impl Jobs {
-    /// No job, and so many workers that begin with [`Jobs::begin`].
+    /// No job, and `n_workers` workers that start with [`Jobs::begin`].
     pub(crate) fn new(n_workers: usize) -> Self {
         let (open, n_asleep) = (Vec::new(), n_workers);
         let state = State { open, n_workers, n_asleep, n_called: 0, is_over: false };
@@ -69,14 +69,13 @@ impl Jobs {
         }
     }
 
-    /// Calls `body`, and lets workers enter the job meanwhile. When this returns or unwinds, none is
-    /// inside and none can enter; until the last has left, `spin` is called, and once that returns,
-    /// the caller sleeps.
+    /// Calls `body`; workers may enter the job meanwhile. When this returns or unwinds, no worker is inside
+    /// and none can enter. Until the last has left, `spin` is called; once that returns, the caller sleeps.
     pub(crate) fn open(&self, job: &Job<'_>, spin: impl Fn(&Job<'_>), body: impl FnOnce()) {
         // SAFETY: only lifetimes change. The reference is reached through `open` alone, which is
         // private to this file: `enter` hands it out in an `Inside` that counts as inside the job as
         // long as it lives, and `Open` neither returns nor unwinds before the reference is off the
-        // list and nobody is inside.
+        // list and no worker is inside.
         let erased = unsafe { transmute::<&Job<'_>, &'static Job<'static>>(job) };
         let _open = Open { jobs: self, job: erased, spin: || spin(job) };
         let n_called = {
@@ -95,7 +94,7 @@ impl Jobs {
         let job = *state.open.iter().find(|job| job.n_left() > 0)?;
         job.enter();
         self.n_inside.fetch_add(1, Ordering::Relaxed);
-        // Who comes to more work than its own calls two others, so that the caller need not.
+        // A worker that finds more work than its own wakes up to two others, so that the caller need not.
         let n_wanted = job.n_left().saturating_sub(1).min(2);
         let n_called = state.call_if_none_is_free(n_wanted, &self.n_inside);
         drop(state);
@@ -103,12 +102,12 @@ impl Jobs {
         Some(Inside { jobs: self, job })
     }
 
-    /// How many jobs were ever opened: a number that is another than before says that it is time to look.
+    /// The number of jobs ever opened: when it changes, there may be a job to enter.
     pub(crate) fn n_opened(&self) -> usize {
         self.n_opened.load(Ordering::Acquire)
     }
 
-    /// Calls a worker, if all of them sleep.
+    /// Wakes a worker, if all of them sleep.
     pub(crate) fn wake(&self) {
         let n_called = {
             let mut state = self.lock();
@@ -121,14 +120,14 @@ impl Jobs {
         (0..n_called).for_each(|_| self.called.notify_one());
     }
 
-    /// How many workers are awake or called.
+    /// The number of workers awake or being woken.
     pub(crate) fn n_active(&self) -> usize {
         let state = self.lock();
         state.n_workers - (state.n_asleep - state.n_called)
     }
 
-    /// Sleeps, as a worker, until it is called, unless jobs have been opened since there were
-    /// `n_opened`; `false` if all is over.
+    /// Puts the worker to sleep until it is called, unless more than `n_opened` jobs have been opened;
+    /// `false` after shutdown.
     pub(crate) fn sleep(&self, n_opened: usize) -> bool {
         let mut state = self.lock();
         if self.n_opened() != n_opened {
@@ -138,7 +137,7 @@ impl Jobs {
         self.until_called(state)
     }
 
-    /// The same for a worker that has just begun and counts as asleep.
+    /// The same for a worker that has just started and counts as asleep.
     pub(crate) fn begin(&self) -> bool {
         self.until_called(self.lock())
     }
@@ -152,7 +151,7 @@ impl Jobs {
         !state.is_over
     }
 
-    /// Ends all workers that sleep, and has those that wake find that it is over.
+    /// Shuts down: sleeping workers exit, and those that wake see it.
     pub(crate) fn end(&self) {
         self.lock().is_over = true;
         self.n_opened.fetch_add(1, Ordering::Release);
@@ -168,7 +167,7 @@ impl Jobs {
     }
 }
 
-/// A job that is open as long as this lives.
+/// A job that is open as long as this value lives.
 struct Open<'a, S: Fn()> {
     jobs: &'a Jobs,
     job: &'static Job<'static>,
@@ -182,7 +181,7 @@ impl<S: Fn()> Drop for Open<'_, S> {
         if self.job.is_left() {
             return;
         }
-        // Whoever leaves after this sees that somebody waits; who left before is seen to have left.
+        // A worker that leaves after this sees the waiting caller; one that left before is already counted.
         self.jobs.n_waiting.fetch_add(1, Ordering::SeqCst);
         let mut state = self.jobs.lock();
         while !self.job.is_left() {

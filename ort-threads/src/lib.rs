@@ -38,7 +38,7 @@ pub use crate::job::Around;
 pub use crate::parts::Parts;
 pub use crate::workers::{InRun, Spin, StartError, Workers};
 
-/// Workers and errors go from thread to thread.
+/// Workers and errors are sent between threads.
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync + 'static>() {}
     is_send_and_sync::<Workers>();

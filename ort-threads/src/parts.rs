@@ -1,19 +1,19 @@
-//! The parts of one step's work, and who takes which.
+//! The parts of one step's work, taken by its threads.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `part(i)` for each `i < n`, each taken once by some thread. The caller takes the first that is left
-/// and workers the last, so that where kernels cut images alike, a thread finds in its caches what
-/// it made itself.
+/// `part(i)` for each `i < n`, each taken once by some thread. The caller takes the first remaining part
+/// and workers the last, so that where consecutive kernels split their work alike, a thread finds its own
+/// results in its caches.
 pub struct Parts<'a> {
-    /// The first part that is left in the lower half, the end of them in the upper.
+    /// The first remaining part in the lower half, the end in the upper.
     left: AtomicU64,
     part: &'a (dyn Fn(usize) + Sync),
 }
 
-/// Two numbers of parts, far below 2³².
+/// Two part indices, far below 2³².
 const fn pair(start: usize, end: usize) -> u64 {
     (end as u64) << 32 | start as u64
 }
@@ -24,22 +24,22 @@ fn range(pair: u64) -> Range<usize> {
 }
 
 impl<'a> Parts<'a> {
-    /// `n` parts, none of them done.
+    /// `n` parts, none of them taken.
     pub fn new(n: usize, part: &'a (dyn Fn(usize) + Sync)) -> Self {
         Self { left: AtomicU64::new(pair(0, n)), part }
     }
 
-    /// How many are left to take.
+    /// The number of parts left to take.
     pub fn n_left(&self) -> usize {
         range(self.left.load(Ordering::Relaxed)).len()
     }
 
-    /// Takes the first and does it; `false` if none is left.
+    /// Takes the first part and runs it; `false` if none is left.
     pub fn first(&self) -> bool {
         self.one(|left| (left.start, left.start + 1..left.end))
     }
 
-    /// Takes the last and does it; `false` if none is left.
+    /// Takes the last part and runs it; `false` if none is left.
     pub fn last(&self) -> bool {
         self.one(|left| (left.end - 1, left.start..left.end - 1))
     }

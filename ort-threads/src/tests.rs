@@ -1,4 +1,4 @@
-//! Every part is done once, whoever sleeps, comes late, panics or calls at the same time.
+//! Every part runs once, even if workers sleep, arrive late or panic, or callers overlap.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ fn workers(n: usize, spin: Duration) -> Workers {
     Workers::new(n, Spin { in_runs: spin, between_runs: spin }, |_| Ok(())).unwrap()
 }
 
-/// Workers that sleep at once, spin as by default, and never sleep once they are awake.
+/// Workers that sleep at once, that spin as by default, and that never sleep once awake.
 fn all_kinds(n: usize) -> [Workers; 3] {
     [Duration::ZERO, Duration::from_micros(50), FOREVER].map(|spin| workers(n, spin))
 }
@@ -35,7 +35,7 @@ fn until(is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn every_part_is_done_once() {
+fn every_part_runs_once() {
     for n_workers in [1, 2, 7] {
         for workers in all_kinds(n_workers) {
             [0, 1, 2, 3, 100, 10_000].into_iter().for_each(|n| assert_each_once(&workers, n));
@@ -56,7 +56,7 @@ fn any_number_of_callers_share_workers() {
 }
 
 #[test]
-fn parts_may_have_parts() {
+fn parts_may_be_nested() {
     for workers in all_kinds(3) {
         for _ in 0..100 {
             workers.for_each(20, &|i| assert_each_once(&workers, i), &|body| body());
@@ -69,7 +69,7 @@ fn a_worker_that_wakes_in_the_middle_of_a_part_finds_the_others_without_the_call
     for workers in all_kinds(1) {
         let (caller, is_done) = (thread::current().id(), AtomicBool::new(false));
         let part = |i: usize| match i {
-            // The caller comes back from its first part only when a worker has done the last.
+            // The caller returns from its first part only when a worker has done the last.
             0 => until(|| is_done.load(Ordering::Relaxed)),
             _ => {
                 assert_ne!(thread::current().id(), caller, "part {i}");
@@ -92,7 +92,7 @@ fn one_caller_does_not_wait_for_workers_that_are_busy_for_another() {
             };
             workers.for_each(2, &part, &|body| body());
         });
-        // Both threads of the other caller's job are inside a part until this one is through.
+        // Both threads of the other caller's job are inside a part until this caller has finished.
         barrier.wait();
         assert_each_once(&workers, 100);
         is_over.store(true, Ordering::Relaxed);
@@ -100,7 +100,7 @@ fn one_caller_does_not_wait_for_workers_that_are_busy_for_another() {
 }
 
 #[test]
-fn workers_work_within_what_is_to_be_around_them_and_callers_do_not() {
+fn around_wraps_the_work_of_workers_and_not_of_callers() {
     let (workers, n_around) = (workers(2, FOREVER), AtomicUsize::new(0));
     let caller = thread::current().id();
     let around = |body: &mut dyn FnMut()| {
@@ -118,7 +118,7 @@ fn workers_work_within_what_is_to_be_around_them_and_callers_do_not() {
 }
 
 #[test]
-fn a_panic_is_the_callers_after_all_parts_and_harms_nobody_else() {
+fn a_panic_reaches_the_caller_after_all_parts_and_affects_no_other_job() {
     for workers in all_kinds(2) {
         for n in 0..200 {
             let n_running = AtomicUsize::new(0);
@@ -140,25 +140,29 @@ fn a_panic_is_the_callers_after_all_parts_and_harms_nobody_else() {
 }
 
 #[test]
-fn workers_sleep_until_they_are_called_and_again_when_nothing_is_to_do() {
-    let hasty = workers(3, Duration::ZERO);
-    assert_eq!(hasty.n_active(), 0);
-    let run = hasty.run();
-    assert_each_once(&hasty, 1000);
-    until(|| hasty.n_active() == 0);
-    hasty.wake();
-    assert_eq!(hasty.n_active(), 0, "who does not spin is not woken before there is work");
+fn workers_sleep_until_called_and_again_without_work() {
+    let no_spin = workers(3, Duration::ZERO);
+    assert_eq!(no_spin.n_active(), 0);
+    let run = no_spin.run();
+    assert_each_once(&no_spin, 1000);
+    until(|| no_spin.n_active() == 0);
+    no_spin.wake();
+    assert_eq!(
+        no_spin.n_active(),
+        0,
+        "workers that do not spin are not woken before there is work"
+    );
     drop(run);
 
     let in_runs = Spin { in_runs: FOREVER, between_runs: Duration::ZERO };
-    let patient = Workers::new(1, in_runs, |_| Ok(())).unwrap();
-    let run = patient.run();
-    patient.wake();
-    assert_eq!(patient.n_active(), 1);
-    assert_each_once(&patient, 10);
-    assert_eq!(patient.n_active(), 1);
+    let spinning = Workers::new(1, in_runs, |_| Ok(())).unwrap();
+    let run = spinning.run();
+    spinning.wake();
+    assert_eq!(spinning.n_active(), 1);
+    assert_each_once(&spinning, 10);
+    assert_eq!(spinning.n_active(), 1);
     drop(run);
-    until(|| patient.n_active() == 0);
+    until(|| spinning.n_active() == 0);
 }
 
 #[test]
@@ -167,7 +171,7 @@ fn workers_end_with_their_owner_however_long_they_spin() {
         let alive = Arc::new(());
         let held = alive.clone();
         let workers = Workers::new(2, Spin { in_runs: spin, between_runs: spin }, move |_| {
-            // The thread's own, gone when it ends.
+            // Thread-local: dropped when the thread exits.
             thread_local!(static HELD: std::cell::RefCell<Vec<Arc<()>>> = const { std::cell::RefCell::new(Vec::new()) });
             HELD.with_borrow_mut(|all| all.push(held.clone()));
             Ok(())
@@ -180,9 +184,9 @@ fn workers_end_with_their_owner_however_long_they_spin() {
 }
 
 #[test]
-fn what_cannot_begin_is_an_error_and_leaves_no_thread() {
+fn a_worker_that_cannot_start_is_an_error_and_leaves_no_thread() {
     let spin = Spin { in_runs: FOREVER, between_runs: FOREVER };
-    let refuse = |i| if i == 1 { Err(io::Error::other("no")) } else { Ok(()) };
-    let error = Workers::new(3, spin, refuse).unwrap_err();
+    let fail = |i| if i == 1 { Err(io::Error::other("no")) } else { Ok(()) };
+    let error = Workers::new(3, spin, fail).unwrap_err();
     assert!(matches!(error, StartError::Begin(source) if source.to_string() == "no"));
 }

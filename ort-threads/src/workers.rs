@@ -14,19 +14,19 @@ use crate::job::{Around, Job};
 use crate::jobs::Jobs;
 use crate::parts::Parts;
 
-/// Between two looks at the clock: half a µs where a pause takes 140 cycles, as on Skylake.
+/// Pauses between two reads of the clock: half a µs where a pause takes 140 cycles, as on Skylake.
 const PAUSES: u32 = 8;
 
 /// How long threads spin before they sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spin {
-    /// A worker without work while a run is under way, and a caller for the last parts of workers.
+    /// A worker without work during a run, and a caller that waits for the workers' last parts.
     pub in_runs: Duration,
-    /// A worker when nobody runs anything.
+    /// A worker while there is no run.
     pub between_runs: Duration,
 }
 
-/// Threads that take part in the jobs of any number of callers. They end when this is dropped.
+/// Threads that take part in the jobs of any number of callers. They exit when this is dropped.
 pub struct Workers {
     shared: Arc<Shared>,
 }
@@ -35,18 +35,18 @@ pub struct Workers {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The system refuses a thread.
+    /// The system cannot start a thread.
     #[error("cannot start a thread: {0}")]
     Spawn(#[source] io::Error),
-    /// What is to be done before all work failed.
-    #[error("cannot set a worker up: {0}")]
+    /// The set-up of a worker failed.
+    #[error("cannot set up a worker: {0}")]
     Begin(#[source] io::Error),
 }
 
 struct Shared {
     jobs: Jobs,
     spin: Spin,
-    /// How many runs there are just now.
+    /// The number of runs in progress.
     n_runs: CachePadded<AtomicUsize>,
 }
 
@@ -55,7 +55,7 @@ impl Workers {
     ///
     /// # Errors
     ///
-    /// [`StartError`], of the first worker that has one; none is left then.
+    /// The first [`StartError`] of a worker; no worker is left then.
     pub fn new(
         n: usize,
         spin: Spin,
@@ -63,38 +63,38 @@ impl Workers {
     ) -> Result<Self, StartError> {
         let n_runs = CachePadded::new(AtomicUsize::new(0));
         let shared = Arc::new(Shared { jobs: Jobs::new(n), spin, n_runs });
-        // Dropped on an error, it ends those that have started.
+        // Dropped on an error, which stops the workers that have started.
         let workers = Self { shared };
-        let (tell, told) = mpsc::channel();
+        let (sender, results) = mpsc::channel();
         for i in 0..n {
-            let (shared, begin, tell) = (workers.shared.clone(), begin.clone(), tell.clone());
+            let (shared, begin, sender) = (workers.shared.clone(), begin.clone(), sender.clone());
             let thread = thread::Builder::new().name(format!("ort-worker-{i}"));
             let spawned = thread.spawn(move || {
                 let begun = begin(i);
                 let is_ready = begun.is_ok();
-                // Nobody listens any more if another worker has failed.
-                if tell.send(begun).is_ok() && is_ready {
+                // No receiver is left if another worker has failed.
+                if sender.send(begun).is_ok() && is_ready {
                     shared.work();
                 }
             });
             spawned.map_err(StartError::Spawn)?;
         }
-        told.iter().take(n).collect::<io::Result<()>>().map_err(StartError::Begin)?;
+        results.iter().take(n).collect::<io::Result<()>>().map_err(StartError::Begin)?;
         Ok(workers)
     }
 
-    /// How many workers are awake or called, at work or not.
+    /// The number of workers awake or being woken, with work or without.
     pub fn n_active(&self) -> usize {
         self.shared.jobs.n_active()
     }
 
-    /// Says that a run lasts as long as the guard, so that workers spin for its next job.
+    /// Marks a run as in progress while the guard lives, so that workers spin for its next job.
     pub fn run(&self) -> InRun<'_> {
         self.shared.n_runs.fetch_add(1, Ordering::Relaxed);
         InRun(&self.shared)
     }
 
-    /// Calls a worker, who calls the others, if they all sleep, unless they do so for want of spinning.
+    /// Wakes a worker, which wakes the others, if all sleep; not if they never spin in runs.
     pub fn wake(&self) {
         if !self.shared.spin.in_runs.is_zero() {
             self.shared.jobs.wake();
@@ -145,20 +145,20 @@ impl Drop for InRun<'_> {
 }
 
 impl Shared {
-    /// The life of a worker.
+    /// The main loop of a worker.
     fn work(&self) {
-        let mut goes_on = self.jobs.begin();
-        while goes_on {
-            // Before the look for jobs, so that what is opened after it is noticed.
+        let mut is_active = self.jobs.begin();
+        while is_active {
+            // Read before looking for jobs, so that one opened later is noticed.
             let n_opened = self.jobs.n_opened();
             while let Some(job) = self.jobs.enter() {
                 job.work();
             }
-            goes_on = self.until_opened(n_opened);
+            is_active = self.until_opened(n_opened);
         }
     }
 
-    /// Waits until more than `n_opened` jobs have been opened; `false` if all is over.
+    /// Waits until more than `n_opened` jobs have been opened; `false` after shutdown.
     fn until_opened(&self, n_opened: usize) -> bool {
         let start = Instant::now();
         loop {
@@ -178,7 +178,7 @@ impl Shared {
         }
     }
 
-    /// Spins, but not for long, until no worker is inside the job.
+    /// Spins until no worker is inside the job, for a limited time.
     fn until_left(&self, job: &Job<'_>) {
         if job.is_left() {
             return;

@@ -165,7 +165,7 @@ fn wrong_usage_has_exit_code_two_and_a_suggestion() {
         ),
         (
             &["run", "m.ort", "--config", "session.set_denormal_as_zero=2"],
-            "`2` is no value of `session.set_denormal_as_zero`: expected 0 or 1",
+            "`2` is not a value of `session.set_denormal_as_zero`: expected 0 or 1",
         ),
     ] {
         let called = ort_cli(arguments.iter().copied());

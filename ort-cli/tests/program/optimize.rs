@@ -118,7 +118,7 @@ fn a_failure_to_save_is_reported_and_nothing_is_lost() {
     for (output, expected) in [
         (&copy, format!("{copy}: this would overwrite the model: choose another --output")),
         (&same, format!("{same}: this would overwrite the model: choose another --output")),
-        (&here, format!("{here}: this is not a file")),
+        (&here, format!("{here}: not a file")),
         (&none, format!("{none}: cannot be written: ")),
     ] {
         let called = ort_cli(["optimize", &copy, "-o", output]);

@@ -1,4 +1,4 @@
-//! Indices of nodes, and the hints that use them: ONNX Runtime refuses those that lead nowhere, and ignores what they say.
+//! Node indices, and the hints that use them: ONNX Runtime rejects indices that are out of range, and ignores the rest.
 
 use super::path::Path;
 use super::{Checker, each};
@@ -28,7 +28,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Indices here may name nodes that are gone: only that there is something to read.
+    /// Indices here may refer to removed nodes: only checks that the tables can be read.
     pub(super) fn runtime_optimizations(
         &self,
         graph: Graph<'_>,

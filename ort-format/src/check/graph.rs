@@ -1,4 +1,4 @@
-//! A graph: its constants, its values, and that names lead somewhere.
+//! A graph: its constants, its values, and whether names are defined.
 
 use super::path::{Path, excerpt};
 use super::scope::{Names, Scope};
@@ -60,7 +60,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// What the graph defines. Every name is defined once, but for an initializer that is an input's default.
+    /// The names that the graph defines. Each is defined once, except an initializer that is an input's default.
     fn scope<'s, 'a>(
         &mut self,
         graph: Graph<'a>,

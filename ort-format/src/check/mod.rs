@@ -1,4 +1,4 @@
-//! What the tables of a file must say of each other. Visits everything; holds the names of one chain of graphs.
+//! The consistency of a file's tables. Visits everything; holds the names of one chain of nested graphs.
 
 mod edges;
 mod graph;
@@ -17,13 +17,13 @@ use crate::limits::Limits;
 use crate::view::{Adapter, File, KernelTypeStrResolver};
 use crate::wire::{Element, Vector};
 
-/// What a name takes at least that nothing else shares: an offset to it, its count, a character, a zero, padding.
+/// The least bytes of a name that are not shared: an offset to it, its count, a character, a zero, padding.
 const NAME_BYTES: usize = 12;
 
-/// How many warnings are kept; a file can be odd in every byte.
+/// The maximum number of warnings kept; every byte of a file can cause one.
 const MAX_WARNINGS: usize = 100;
 
-/// Checks a file of `length` bytes, and adds what is odd to `warnings`.
+/// Checks a file of `length` bytes, and adds oddities to `warnings`.
 pub(crate) fn check(
     file: File<'_>,
     length: usize,
@@ -75,9 +75,9 @@ fn resolver(resolver: KernelTypeStrResolver<'_>) -> Result<(), FormatError> {
 
 /// The state of a check.
 struct Checker<'w> {
-    /// How many more names may be held. Graphs within graphs that share their tables could ask for any number.
+    /// How many more names may be held. Nested graphs that share their tables could need any number.
     names: usize,
-    /// How many more graphs may lie within this one.
+    /// How many more nested graphs are allowed.
     subgraphs: usize,
     warnings: Option<&'w mut Vec<Warning>>,
 }
@@ -94,7 +94,7 @@ impl Checker<'_> {
     }
 }
 
-/// Fails on an element that leads nowhere.
+/// Fails on a null element.
 fn each<'a, T: Element<'a>>(
     path: &Path<'_>,
     field: &'static str,

@@ -1,10 +1,10 @@
-//! Where in a file a check is: a chain on the stack, turned to text only when something is wrong.
+//! The position of a check in a file: a chain on the stack, converted to text only for an error.
 
 use std::fmt;
 
 use crate::error::{Fault, FormatError};
 
-/// Characters of a name that a message repeats.
+/// The maximum number of characters of a name in a message.
 const NAME_LENGTH: usize = 80;
 
 /// A table, and the path to it.
@@ -20,7 +20,7 @@ impl<'p> Path<'p> {
         Self { parent: None, field, index: None, name: "" }
     }
 
-    /// Element `index` of a vector of tables, called `name`.
+    /// Element `index` of a vector of tables, with the name `name`.
     pub(super) fn item(&'p self, field: &'static str, index: usize, name: &'p str) -> Self {
         Self { parent: Some(self), field, index: Some(index), name }
     }

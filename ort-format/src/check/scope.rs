@@ -1,4 +1,4 @@
-//! Names, sorted, and the graphs around the one at hand.
+//! Sorted names, and the graphs that enclose the current one.
 
 use super::Checker;
 use super::path::{Path, excerpt};
@@ -53,7 +53,7 @@ impl Checker<'_> {
     }
 }
 
-/// What a graph defines, and the graphs it lies in.
+/// The names that a graph defines, and its enclosing graphs.
 pub(super) struct Scope<'s, 'a> {
     /// Inputs and initializers.
     pub(super) given: Names<'a>,
@@ -63,7 +63,7 @@ pub(super) struct Scope<'s, 'a> {
 }
 
 impl Scope<'_, '_> {
-    /// Fails unless each name is empty or defined here or further out.
+    /// Fails unless each name is empty or defined here or in an enclosing graph.
     pub(super) fn resolve<'n>(
         &self,
         path: &Path<'_>,

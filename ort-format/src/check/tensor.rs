@@ -1,4 +1,4 @@
-//! Constants and parameters: as much data as the shape asks for, and sparse indices that stay inside.
+//! Constants and parameters: the data has the size of the shape, and sparse indices are in range.
 
 use super::path::Path;
 use super::{Checker, each};
@@ -94,7 +94,7 @@ fn count(dims: Vector<'_, i64>) -> Result<u64, Fault> {
         let Ok(size) = u64::try_from(value) else {
             return Err(Fault::NegativeDimension { index, value });
         };
-        // A zero after an overflow makes the shape empty, and no less absurd.
+        // A zero after an overflow makes the shape empty, but it is still invalid.
         count = count.and_then(|count| count.checked_mul(size));
     }
     count.ok_or(Fault::Overflow)

@@ -1,4 +1,4 @@
-//! Files put together slot by slot: what the writer never writes, and the reader must know.
+//! Files built slot by slot, with content that the writer never produces but the reader must handle.
 
 use flatbuffers::{FlatBufferBuilder, TableFinishedWIPOffset, WIPOffset};
 use ort_format::{Limits, Oddity, open, open_with_warnings};
@@ -6,12 +6,12 @@ use ort_format::{Limits, Oddity, open, open_with_warnings};
 type Builder = FlatBufferBuilder<'static>;
 type Table = WIPOffset<TableFinishedWIPOffset>;
 
-/// The place of field `id` in a vtable.
+/// The position of field `id` in a vtable.
 pub(crate) fn slot(id: u16) -> u16 {
     4 + 2 * id
 }
 
-/// A file of version 4 whose graph is given, with whatever else `fill` puts into the root table.
+/// A file of version 4 with this graph, and with what `fill` adds to the root table.
 pub(crate) fn finish(mut builder: Builder, graph: Table, fill: impl Fn(&mut Builder)) -> Vec<u8> {
     let version = builder.create_string("4");
     let table = builder.start_table();
@@ -77,7 +77,7 @@ fn data_outside_the_file_is_refused() {
     let bytes = finish(builder, graph, |_| {});
     assert_eq!(
         open(&bytes, &Limits::default()).unwrap_err().to_string(),
-        "graph.initializers[0]: its data is external, at offset 4096; a model holds its own"
+        "graph.initializers[0]: its data is external, at offset 4096; an ORT model must contain its data"
     );
 }
 
@@ -85,10 +85,10 @@ fn data_outside_the_file_is_refused() {
 fn a_type_of_unknown_kind_reads_as_none() {
     let mut builder = Builder::new();
     let name = builder.create_string("x");
-    let anything = wrap(&mut builder, 0, 1_u8);
+    let unknown = wrap(&mut builder, 0, 1_u8);
     let table = builder.start_table();
     builder.push_slot_always(slot(1), 4_u8);
-    builder.push_slot_always(slot(2), anything);
+    builder.push_slot_always(slot(2), unknown);
     let info = builder.end_table(table);
     let table = builder.start_table();
     builder.push_slot_always(slot(0), name);
@@ -107,7 +107,7 @@ fn a_type_of_unknown_kind_reads_as_none() {
 
 #[test]
 fn an_empty_vector_need_not_be_aligned() {
-    // The C++ builder does not align elements that are not there. Here they would start four bytes before the end.
+    // The C++ builder does not align the start of an empty vector. Here it would be four bytes before the end.
     let mut builder = Builder::new();
     builder.push(0_u32);
     builder.start_vector::<u32>(0);

@@ -1,4 +1,4 @@
-//! Bytes that are no ORT model of a version that is known, and ones that are in spite of it.
+//! Bytes that are not an ORT model of a supported version, and unusual ones that are.
 
 use ort_format::{Limits, open, write};
 
@@ -12,7 +12,7 @@ fn message(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_no_model_is_told_apart() {
+fn other_files_are_distinguished() {
     let cases: [(&[u8], &str); 8] = [
         (b"", "the file is empty"),
         (b"ORT", "the file has 3 bytes, too few for an ORT model"),
@@ -32,14 +32,14 @@ fn what_is_no_model_is_told_apart() {
 }
 
 #[test]
-fn a_version_is_known_up_to_6_or_no_number() {
+fn versions_up_to_6_or_not_a_number_are_supported() {
     let bytes = write(&models::conv_relu()).unwrap();
     for (text, version, expected) in [
         (b'0', Some(0), "ok"),
         (b'5', Some(5), "ok"),
         (b'6', Some(6), "ok"),
         (b'x', None, "ok"),
-        (b'7', None, "the file is of version 7; versions up to 6 are known"),
+        (b'7', None, "the file is of version 7; versions up to 6 are supported"),
     ] {
         let mut bytes = bytes.clone();
         let at = open(&bytes, &Limits::default()).unwrap().ort_version().unwrap();
@@ -51,14 +51,14 @@ fn a_version_is_known_up_to_6_or_no_number() {
 }
 
 #[test]
-fn a_newer_version_is_named_even_if_it_has_another_layout() {
+fn a_newer_version_is_reported_even_with_another_layout() {
     let mut bytes = write(&models::conv_relu()).unwrap();
     let offset = |text: &[u8]| bytes.windows(text.len()).position(|window| window == text).unwrap();
     let (version, name) = (offset(b"\x01\0\0\x006\0"), offset(b"conv\0"));
     bytes[version + 4] = b'9';
-    // A text of four gigabytes: nothing that contains it can be verified.
+    // A string of four gigabytes: no table that contains it can be verified.
     bytes[name - 4..name].fill(0xff);
-    assert_eq!(message(&bytes), "the file is of version 9; versions up to 6 are known");
+    assert_eq!(message(&bytes), "the file is of version 9; versions up to 6 are supported");
 }
 
 #[test]

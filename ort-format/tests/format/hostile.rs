@@ -1,10 +1,10 @@
-//! Bytes nobody wrote. Nothing panics; what is accepted can be walked, recorded and written again.
+//! Corrupted bytes. Nothing panics; accepted files can be traversed, converted to records and written again.
 
 use ort_format::{Limits, open, write};
 
 use crate::models;
 
-/// A small generator of numbers that look random (xorshift, Marsaglia 2003): tests repeat exactly.
+/// A small pseudo-random generator (xorshift, Marsaglia 2003), so that tests repeat exactly.
 struct Random(u64);
 
 impl Random {
@@ -20,7 +20,7 @@ fn files() -> Vec<Vec<u8>> {
     models::all().iter().map(|(_, record)| write(record).unwrap()).collect()
 }
 
-/// Whether the bytes are accepted; if so, whether all of what they hold can be written.
+/// Whether the bytes are accepted; if so, asserts that the content can be written.
 fn survives(bytes: &[u8]) -> bool {
     let Ok(file) = open(bytes, &Limits::default()) else { return false };
     let again = write(&file.to_record());
@@ -31,7 +31,7 @@ fn survives(bytes: &[u8]) -> bool {
 #[test]
 fn a_file_cut_short_is_refused() {
     for file in files() {
-        // What is cut from the end may be padding, at most up to the alignment of a tensor.
+        // What is cut off may be padding, at most up to the alignment of a tensor.
         for length in 0..file.len() {
             let accepted = survives(&file[..length]);
             assert!(!accepted || file.len() - length < 64, "{length} of {}", file.len());
@@ -82,6 +82,6 @@ fn spliced_files_do_no_harm() {
         }
         accepted += usize::from(survives(&file));
     }
-    // Splices within tensors and texts leave a file sound: the walk above did happen.
+    // Splices within tensors and strings leave a file valid: the traversal above did happen.
     assert!(accepted > 500, "{accepted}");
 }

@@ -49,7 +49,7 @@ pub(crate) fn conv_relu() -> File<'static> {
     file.model.producer_name = Some("tests".into());
     file.model.graph_doc_string = Some("two nodes".into());
     file.model.metadata_props =
-        vec![StringStringEntry { key: "author".into(), value: "nobody — a test".into() }];
+        vec![StringStringEntry { key: "author".into(), value: "no one — a test".into() }];
     file.kernel_type_str_resolver = Some(resolver(&[":Relu:13", ":Conv:13"]));
     file
 }
@@ -77,7 +77,7 @@ pub(crate) fn branches() -> File<'static> {
     })
 }
 
-/// A sequence of tensors, a map, an unknown rank, a scalar, a symbol, no type at all.
+/// A sequence of tensors, a map, an unknown rank, a scalar, a symbol, no type.
 pub(crate) fn types() -> File<'static> {
     let scalar = TensorTypeAndShape { elem_type: DataType::Int64, shape: Some(Shape::default()) };
     let unknown = TensorTypeAndShape { elem_type: DataType::Int4, shape: None };
@@ -100,7 +100,7 @@ pub(crate) fn types() -> File<'static> {
     file(Graph { node_args, ..Graph::default() })
 }
 
-/// Every element type, sub-byte ones included; texts; a sparse constant; nothing of something.
+/// Every element type, including sub-byte ones; strings; sparse constants; a constant without elements.
 pub(crate) fn constants() -> File<'static> {
     let mut initializers: Vec<Tensor<'static>> = (1..=26)
         .map(DataType::from)
@@ -159,7 +159,7 @@ pub(crate) fn attributes() -> File<'static> {
     file(Graph { nodes: vec![node], ..Graph::default() })
 }
 
-/// A recorded fusion, and tables that are found by key, out of order.
+/// A recorded fusion, and vectors with lookup keys, unsorted.
 pub(crate) fn hints() -> File<'static> {
     let mut file = conv_relu();
     let fusion = RuntimeOptimizationRecord {

@@ -1,4 +1,4 @@
-//! Models at random, sound by construction.
+//! Random valid models.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ fn attribute(inner: BoxedStrategy<Graph<'static>>) -> impl Strategy<Value = Attr
     })
 }
 
-/// Nodes that read what comes before them, absent inputs included, and are listed from the last to the first.
+/// Nodes that read earlier values, including absent inputs, and are listed from the last to the first.
 fn graph(depth: u32) -> BoxedStrategy<Graph<'static>> {
     let inner = if depth == 0 { Just(Graph::default()).boxed() } else { graph(depth - 1) };
     let node = (text(), vec(any::<prop::sample::Index>(), 0..4), vec(attribute(inner), 0..3));

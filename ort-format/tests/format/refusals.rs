@@ -1,4 +1,4 @@
-//! Each thing that `open` refuses, in a model that is otherwise sound. `write` opens what it wrote.
+//! Each defect that `open` rejects, in an otherwise valid model. `write` opens its result.
 
 use ort_format::record::{File, Graph, SequenceType, TypeInfo, TypeInfoValue, ValueInfo};
 use ort_format::{
@@ -7,20 +7,20 @@ use ort_format::{
 
 use crate::models::{self, attributes, branches, bytes, constants, conv_relu, hints, texts, types};
 
-/// A model, what is done to it, and what is said of it.
+/// A model, a change that breaks it, and the expected message.
 type Case = (fn() -> File<'static>, fn(&mut Graph<'static>), &'static str);
 
 fn check(cases: &[Case]) {
     for (model, change, expected) in cases {
         let mut file = model();
         change(&mut file.model.graph);
-        let said = write(&file).map_or_else(|error| error.to_string(), |_| "nothing".to_owned());
-        assert_eq!(said, format!("what would be written is not valid: {expected}"));
+        let actual = write(&file).map_or_else(|error| error.to_string(), |_| "nothing".to_owned());
+        assert_eq!(actual, format!("the file would not be valid: {expected}"));
     }
 }
 
 #[test]
-fn names_must_lead_somewhere() {
+fn names_must_be_defined() {
     check(&[
         (conv_relu, |g| g.inputs = texts(&["x", "z"]), r#"graph: input "z" names no value"#),
         (conv_relu, |g| g.outputs = texts(&["z"]), r#"graph: output "z" names no value"#),
@@ -93,12 +93,12 @@ fn nodes_are_complete() {
 }
 
 #[test]
-fn constants_have_as_much_data_as_their_shape_asks_for() {
+fn the_data_of_constants_has_the_size_of_their_shape() {
     check(&[
         (
             conv_relu,
             |g| g.initializers[0].dims[0] = 2,
-            r#"graph.initializers[0] "w": raw_data has 36 bytes, the shape asks for 72"#,
+            r#"graph.initializers[0] "w": raw_data has 36 bytes, the shape requires 72"#,
         ),
         (
             conv_relu,
@@ -118,7 +118,7 @@ fn constants_have_as_much_data_as_their_shape_asks_for() {
         (
             conv_relu,
             |g| g.initializers[0].data_type = DataType::Other(99),
-            r#"graph.initializers[0] "w": data type Other(99) is not one that a constant can have"#,
+            r#"graph.initializers[0] "w": data type Other(99) is not allowed for a constant"#,
         ),
         (
             conv_relu,
@@ -128,28 +128,28 @@ fn constants_have_as_much_data_as_their_shape_asks_for() {
         (
             conv_relu,
             |g| g.initializers[0] = bytes("w", &[5], DataType::Int4, vec![0; 2]),
-            r#"graph.initializers[0] "w": raw_data has 2 bytes, the shape asks for 3"#,
+            r#"graph.initializers[0] "w": raw_data has 2 bytes, the shape requires 3"#,
         ),
         (
             conv_relu,
             |g| g.initializers[0] = bytes("w", &[5], DataType::Uint2, vec![0; 3]),
-            r#"graph.initializers[0] "w": raw_data has 3 bytes, the shape asks for 2"#,
+            r#"graph.initializers[0] "w": raw_data has 3 bytes, the shape requires 2"#,
         ),
         (
             constants,
             |g| g.initializers.last_mut().unwrap().dims = vec![3],
-            r#"graph.initializers[27] "texts": string_data has 2 strings, the shape asks for 3"#,
+            r#"graph.initializers[27] "texts": string_data has 2 strings, the shape requires 3"#,
         ),
         (
             attributes,
             |g| g.nodes[0].attributes[8].tensors.as_mut().unwrap()[1].dims = vec![],
-            r#"graph.nodes[0] "everything".attributes[8] "a8".tensors[1]: raw_data has 0 bytes, the shape asks for 4"#,
+            r#"graph.nodes[0] "everything".attributes[8] "a8".tensors[1]: raw_data has 0 bytes, the shape requires 4"#,
         ),
     ]);
 }
 
 #[test]
-fn sparse_indices_stay_inside() {
+fn sparse_indices_are_in_range() {
     check(&[
         (
             constants,
@@ -169,7 +169,7 @@ fn sparse_indices_stay_inside() {
         (
             constants,
             |g| g.sparse_initializers[0].indices.data_type = DataType::Uint64,
-            r#"graph.sparse_initializers[0] "a".indices: data type Uint64 is not one that a constant can have"#,
+            r#"graph.sparse_initializers[0] "a".indices: data type Uint64 is not allowed for a constant"#,
         ),
         (
             constants,
@@ -200,7 +200,7 @@ fn names_in_messages_are_cut_short() {
 }
 
 #[test]
-fn a_null_entry_is_refused_wherever_it_is() {
+fn a_null_entry_is_refused_in_every_vector() {
     let mut found = std::collections::BTreeSet::new();
     for (_, record) in models::all() {
         let file = write(&record).unwrap();
@@ -218,7 +218,7 @@ fn a_null_entry_is_refused_wherever_it_is() {
             }
         }
     }
-    // Not all vectors of texts: a null text is the word 0 and what follows, which rarely is a terminator.
+    // Not all vectors of strings: a null string reads as the word 0 and the following bytes, which are rarely terminated.
     let expected = [
         "args",
         "attributes",
@@ -242,7 +242,7 @@ fn a_null_entry_is_refused_wherever_it_is() {
 }
 
 #[test]
-fn edges_to_no_node_are_refused_and_others_only_shown() {
+fn edges_to_missing_nodes_are_refused() {
     let mut file = write(&hints()).unwrap();
     let edge = [2_u32, 0, 0].map(u32::to_le_bytes).concat();
     let at = file.windows(12).position(|window| window == edge).unwrap();

@@ -1,4 +1,4 @@
-//! What is written reads as what was meant, every time in the same bytes.
+//! Files read as they were written, and writing is deterministic.
 
 use std::borrow::Cow;
 
@@ -13,10 +13,10 @@ fn view(bytes: &[u8]) -> View<'_> {
 }
 
 #[test]
-fn every_model_reads_as_it_was_written() {
+fn every_model_round_trips() {
     for (name, record) in models::all() {
         let bytes = write(&record).unwrap();
-        // Whoever looks up by key searches: the writer has sorted what the model lists in any order.
+        // Lookups by key use binary search: the writer has sorted what the model lists in any order.
         assert_eq!(view(&bytes).to_record(), sorted(record), "{name}");
     }
 }
@@ -64,7 +64,7 @@ fn tensors_start_at_multiples_of_64_bytes() {
 
 #[test]
 fn equal_texts_are_stored_once() {
-    let long = "a name that is long enough to be told from noise";
+    let long = "a name that is long enough to be recognized";
     let graph = Graph {
         node_args: values(&[long, "y"]),
         nodes: vec![node(long, "Add", 0, &[long, long], &["y"])],
@@ -104,7 +104,7 @@ fn edges_follow_from_names() {
         node 2 from [] to ["0:0>0"]
     "#]]
     .assert_eq(&dump(&conv_relu()));
-    // What a sub-graph reads comes after the explicit inputs.
+    // The captures of a subgraph come after the explicit inputs.
     expect![[r#"
         2 slots
         node 0 from [] to ["1:0>1"]
@@ -178,7 +178,7 @@ fn brief(value: AttributeValue<'_>) -> String {
 }
 
 #[test]
-fn of_two_initializers_with_one_name_there_is_a_warning() {
+fn two_initializers_with_the_same_name_cause_a_warning() {
     let initializers = vec![floats("w", &[1], 1), floats("w", &[2], 2)];
     let bytes = write(&models::file(Graph { initializers, ..Graph::default() })).unwrap();
     let (_, warnings) = open_with_warnings(&bytes, &Limits::default()).unwrap();

@@ -1,4 +1,4 @@
-//! Few bytes that stand for many: tables within tables, and tables that several places share.
+//! Few bytes that expand to many: nested tables, and shared tables.
 
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use ort_format::record::{
@@ -49,9 +49,9 @@ fn nesting_has_a_limit() {
     }
 }
 
-/// Graphs in `levels` levels, each with ten times the one node whose attribute is the next: 10^levels graphs to whoever
-/// follows every path.
-fn fan(levels: usize) -> Vec<u8> {
+/// Graphs in `levels` levels, each with ten references to the one node whose attribute is the next level: 10^levels
+/// graphs if every path is followed.
+fn shared_graphs(levels: usize) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     let name = builder.create_string("If");
     let mut graph = {
@@ -77,8 +77,8 @@ fn fan(levels: usize) -> Vec<u8> {
 }
 
 #[test]
-fn shared_tables_are_visited_within_limits() {
-    let bytes = fan(20);
+fn visits_of_shared_tables_are_limited() {
+    let bytes = shared_graphs(20);
     assert!(bytes.len() < 4096);
     let limits = Limits::default();
     let refused = |limits| open(&bytes, &limits).unwrap_err();
@@ -87,7 +87,7 @@ fn shared_tables_are_visited_within_limits() {
     assert_eq!(refused(limits), FormatError::Limit { limit: "tables" });
 }
 
-/// Graphs within graphs, all with one list of `names` initializers.
+/// Nested graphs, all with one shared list of `names` initializers.
 fn shared_names(names: usize, levels: usize) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     let dims = builder.create_vector::<i64>(&[0]);

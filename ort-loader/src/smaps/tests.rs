@@ -1,8 +1,8 @@
-//! Lists of mappings as the kernel writes them, and as it should not.
+//! Lists of mappings as the kernel writes them, and malformed ones.
 
 use super::*;
 
-/// A mapping with the sizes that every one has, all of them this many KiB.
+/// A mapping with all required sizes, each of `kib` KiB.
 fn text(head: &str, kib: u64) -> String {
     let fields = FIELDS.map(|field| format!("{field}:  {kib} kB\n")).concat();
     format!("{head}\nSize: 4 kB\n{fields}THPeligible:    0\nVmFlags: rd ex mr\n")
@@ -59,17 +59,17 @@ fn kinds_follow_from_names_and_neighbours() {
 }
 
 #[test]
-fn what_is_no_list_of_mappings_is_an_error() {
+fn a_malformed_list_is_an_error() {
     let whole = text("1000-2000 rw-p 00000000 00:00 0", 4);
     for (text, message) in [
-        ("Rss: 4 kB\n".to_owned(), "smaps: line 1 is of no mapping"),
-        (whole.replace("1000-2000", "2000-1000"), "smaps: line 1 is of no mapping"),
-        (whole.replace("1000-2000", "1000-200g"), "smaps: line 1 is of no mapping"),
-        (whole.replace("Rss:  4 kB", "Rss:  4"), "smaps: line 3 is of no mapping"),
-        (whole.replace("Rss:  4 kB", "Rss:  -4 kB"), "smaps: line 3 is of no mapping"),
-        (whole.replace("Rss:", "Rss"), "smaps: line 3 is of no mapping"),
+        ("Rss: 4 kB\n".to_owned(), "smaps: line 1 is malformed"),
+        (whole.replace("1000-2000", "2000-1000"), "smaps: line 1 is malformed"),
+        (whole.replace("1000-2000", "1000-200g"), "smaps: line 1 is malformed"),
+        (whole.replace("Rss:  4 kB", "Rss:  4"), "smaps: line 3 is malformed"),
+        (whole.replace("Rss:  4 kB", "Rss:  -4 kB"), "smaps: line 3 is malformed"),
+        (whole.replace("Rss:", "Rss"), "smaps: line 3 is malformed"),
         (whole.replace("Pss:", "Other:"), "smaps: no number, or no size in kB, under Pss"),
-        (format!("{whole}\n\n"), "smaps: line 13 is of no mapping"),
+        (format!("{whole}\n\n"), "smaps: line 13 is malformed"),
     ] {
         assert_eq!(parsed(&text).unwrap_err().to_string(), message, "{text}");
     }
@@ -83,7 +83,7 @@ fn this_process_has_a_program_a_heap_and_the_files_it_mapped() {
     use crate::{Load, ModelBytes, Process};
 
     let Ok(Some(_)) = Process::Own.mappings() else {
-        return println!("skipped: this system does not tell");
+        return println!("skipped: this system does not report mappings");
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.ort");

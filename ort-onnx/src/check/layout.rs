@@ -1,4 +1,4 @@
-//! Which fields messages have, as far as a check has to know: what the wire holds, and what it takes once decoded.
+//! The fields of messages, as the check needs them: their encoding, and their size once decoded.
 
 use crate::schema::{
     AttributeProto, DimensionProto, ElementTypeProto, FunctionProto, GraphProto, MapTypeProto,
@@ -7,18 +7,18 @@ use crate::schema::{
     ValueInfoProto,
 };
 
-/// A message: the bytes it takes once decoded, and its fields by number, name and kind.
+/// A message: its size in bytes once decoded, and its fields by number, name and kind.
 pub(super) struct Message {
     pub(super) n_bytes: usize,
     pub(super) fields: &'static [(u32, &'static str, Kind)],
 }
 
-/// What a field holds.
+/// The encoding of a field.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     /// An integer.
     Varint,
-    /// A list of integers, packed or not, each of so many bytes once decoded.
+    /// A list of integers, packed or not, each with this size in bytes once decoded.
     Varints(usize),
     /// A float.
     Fixed32,
@@ -26,9 +26,9 @@ pub(super) enum Kind {
     Fixed32s,
     /// A list of doubles, packed or not.
     Fixed64s,
-    /// A text that has to be UTF-8.
+    /// A string that must be UTF-8.
     Text,
-    /// Bytes that stay where they are.
+    /// Bytes that are not copied.
     Bytes,
     /// A message.
     Message(&'static Message),

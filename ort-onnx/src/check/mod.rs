@@ -1,8 +1,8 @@
-//! Whether bytes are a model that may be decoded: every message is walked and nothing is allocated.
+//! Validates bytes before decoding: every message is visited and nothing is allocated.
 //!
-//! Decoding makes an object of each message and text, which may be much larger than the few bytes that ask for
-//! it. So what the objects would take is added up here, and held against the limits; and since the walk knows
-//! where it is, what is wrong comes with its place.
+//! Decoding makes an object of each message and string, which may be much larger than its encoding.
+//! So this pass adds up the size of the objects and compares it with the limits. It also knows its
+//! position, so that errors have a path and an offset.
 
 mod layout;
 mod wire;
@@ -11,26 +11,26 @@ use self::layout::{Kind, MODEL, Message};
 use self::wire::{Field, Reader, Wire};
 use crate::error::{Damage, OnnxError};
 
-/// What decoding may cost.
+/// Limits on the cost of decoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Messages within messages: three for each graph within a graph. More than 100 cannot be decoded.
+    /// Nesting of messages: three levels for each nested graph. More than 100 cannot be decoded.
     pub depth: usize,
-    /// Bytes that the decoded messages take, besides what stays where it lies in the file: so many for each byte
+    /// Size of the decoded messages, without the bytes that stay in the file: this many bytes for each byte
     /// of the file…
     pub ratio: usize,
-    /// … and so many in any case.
+    /// … and this many in addition.
     pub base: usize,
 }
 
 impl Default for Limits {
-    /// 96 messages deep, 16 bytes for each byte of the file and 16 MiB.
+    /// 96 levels of messages, 16 bytes for each byte of the file, and 16 MiB.
     fn default() -> Self {
         Self { depth: 96, ratio: 16, base: 16 << 20 }
     }
 }
 
-/// What a list takes in memory for each byte of its elements, at most: it grows by doubling.
+/// The memory of a list relative to its elements, at most: it grows by doubling.
 const GROWTH: usize = 2;
 
 /// Checks a `ModelProto`.
@@ -47,7 +47,7 @@ pub(crate) fn check(bytes: &[u8], limits: &Limits) -> Result<(), OnnxError> {
     })
 }
 
-/// Whether bytes are those of a model, or were: they begin with a field of one. Protobuf has no identifier.
+/// Whether bytes are a model, possibly damaged: they begin with a field of one. Protobuf has no identifier.
 pub fn is_onnx(bytes: &[u8]) -> bool {
     let is_ort = bytes.get(4..8) == Some(b"ORTM");
     let first = Reader::new(bytes, 0).tag().ok().filter(|_| !is_ort);
@@ -60,7 +60,7 @@ pub fn is_onnx(bytes: &[u8]) -> bool {
     })
 }
 
-/// What is wrong, and the way to it from the inside out.
+/// A defect, and the path to it from the inside out.
 struct Wrong {
     damage: Damage,
     offset: usize,
@@ -88,7 +88,7 @@ impl Checker {
         depth: usize,
     ) -> Result<(), Wrong> {
         let mut reader = Reader::new(bytes, offset);
-        // Elements of a list follow each other.
+        // Elements of a list are consecutive.
         let mut last = message.fields.first();
         loop {
             let at = reader.offset;
@@ -147,7 +147,7 @@ impl Checker {
     }
 }
 
-/// How many numbers are packed here.
+/// The number of packed integers.
 fn numbers(packed: &[u8]) -> Result<usize, Damage> {
     let mut reader = Reader::new(packed, 0);
     let mut n = 0;
@@ -158,7 +158,7 @@ fn numbers(packed: &[u8]) -> Result<usize, Damage> {
     Ok(n)
 }
 
-/// Which of several fields of its number in a message this one is: `[2]` for the third; nothing for an only one.
+/// The index of this field among those with the same number in a message: `[2]` for the third; empty for a single one.
 fn index(bytes: &[u8], field: &Field<'_>, offset: usize) -> String {
     let mut reader = Reader::new(bytes, offset);
     let mut places = Vec::new();

@@ -1,4 +1,4 @@
-//! What passes the check and what does not, and what is said of it.
+//! Bytes that pass the check, bytes that fail it, and the messages.
 
 use prost::Message as _;
 
@@ -20,7 +20,7 @@ fn refused(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_sound_passes_whatever_else_is_in_it() {
+fn valid_models_with_unknown_fields_pass() {
     let t = TensorProto { dims: vec![2, 3], int32_data: vec![-1, 2], ..TensorProto::default() };
     let attribute = AttributeProto { t: Some(Box::new(t)), ..AttributeProto::default() };
     let mut bytes = model(vec![node(attribute)]).encode_to_vec();
@@ -32,7 +32,7 @@ fn what_is_sound_passes_whatever_else_is_in_it() {
 }
 
 #[test]
-fn an_error_names_the_path_and_the_place() {
+fn an_error_has_the_path_and_the_offset() {
     let attribute = AttributeProto { name: "name".to_owned(), ..AttributeProto::default() };
     let bytes = model(vec![node(attribute.clone()), node(attribute)]).encode_to_vec();
     let at = bytes.windows(4).rposition(|part| part == b"name").unwrap();
@@ -42,21 +42,18 @@ fn an_error_names_the_path_and_the_place() {
     assert_eq!(refused(&wrong), expected);
     wrong[at - 2] = 0x0b;
     let tag = at - 2;
-    let expected = format!("graph.node[1].attribute, byte {tag}: 11 is the tag of no field");
+    let expected = format!("graph.node[1].attribute, byte {tag}: 11 is not a valid tag");
     assert_eq!(refused(&wrong), expected);
     wrong[at - 2] = 0x0a;
     wrong[at - 1] = 0x60;
     let expected = format!("graph.node[1].attribute, byte {tag}: the message ends within a field");
     assert_eq!(refused(&wrong), expected);
-    // A number in place of the graph.
-    assert_eq!(
-        refused(&[0x38, 1]),
-        "graph, byte 1: the field is encoded as something else than it is"
-    );
+    // An integer in place of the graph.
+    assert_eq!(refused(&[0x38, 1]), "graph, byte 1: the field has the wrong wire type");
 }
 
 #[test]
-fn what_would_take_more_than_the_limits_is_refused() {
+fn models_over_the_limits_are_refused() {
     let mut inner = model(Vec::new());
     for _ in 0..40 {
         let g = inner.graph.take().map(Box::new);
@@ -65,12 +62,12 @@ fn what_would_take_more_than_the_limits_is_refused() {
     let deep = refused(&inner.encode_to_vec());
     assert!(deep.ends_with("the file exceeds the limit on depth"), "{deep}");
     assert!(deep.starts_with("graph.node.attribute.g.node"), "{deep}");
-    // Two bytes a node.
+    // Two bytes for each node.
     let many = model(vec![NodeProto::default(); 200_000]).encode_to_vec();
     assert!(refused(&many).ends_with(": the file exceeds the limit on ratio"));
 }
 
-/// Whatever passes the check can be decoded.
+/// Bytes that pass the check can be decoded.
 #[test]
 fn damaged_bytes_are_refused_by_the_check_and_not_by_the_decoder() {
     let t = TensorProto {

@@ -1,4 +1,4 @@
-//! Protobuf's wire, field by field: a tag, and a number or a stretch of bytes after it.
+//! Protobuf's wire format, field by field: a tag, and an integer or a range of bytes.
 
 use crate::error::Damage;
 
@@ -6,11 +6,11 @@ use crate::error::Damage;
 pub(super) struct Field<'a> {
     pub(super) number: u32,
     pub(super) wire: Wire<'a>,
-    /// Where its contents start in the file.
+    /// The offset of its content in the file.
     pub(super) offset: usize,
 }
 
-/// What the wire has of a field.
+/// The encoded value of a field.
 pub(super) enum Wire<'a> {
     Varint,
     Fixed32,
@@ -18,10 +18,10 @@ pub(super) enum Wire<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message, from a place in a file on.
+/// The fields of a message, starting at an offset in a file.
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
-    /// Where the rest starts in the file.
+    /// The offset of the rest in the file.
     pub(super) offset: usize,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, offset }
     }
 
-    /// The next field; none at the end of the message.
+    /// The next field; `None` at the end of the message.
     pub(super) fn next(&mut self) -> Result<Option<Field<'a>>, Damage> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -60,19 +60,19 @@ impl<'a> Reader<'a> {
         Ok(Some(Field { number, wire, offset }))
     }
 
-    /// The number of a field and what the wire has of it.
+    /// The number of a field and its wire type.
     pub(super) fn tag(&mut self) -> Result<(u32, u64), Damage> {
         let tag = self.varint()?;
         let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number));
         Ok((number.ok_or(Damage::Tag { tag })?, tag & 7))
     }
 
-    /// How many bytes are left.
+    /// The number of bytes left.
     pub(super) const fn len(&self) -> usize {
         self.rest.len()
     }
 
-    /// An integer of up to 64 bits, seven in a byte.
+    /// An integer of up to 64 bits, seven in each byte.
     #[inline]
     pub(super) fn varint(&mut self) -> Result<u64, Damage> {
         match self.rest {

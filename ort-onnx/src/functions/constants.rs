@@ -1,4 +1,4 @@
-//! Constant nodes are initializers that were spelled as nodes: they become what they are.
+//! Constant nodes become initializers.
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ const FLOAT: i32 = 1;
 const INT64: i32 = 7;
 const STRING: i32 = 8;
 
-/// Makes initializers of a graph's Constant nodes, as far as they are sound.
+/// Converts a graph's Constant nodes into initializers, if they are valid.
 pub(super) fn lift(graph: &mut GraphProto) {
     graph.node.retain_mut(|node| {
         let constant = value(node);
@@ -30,7 +30,7 @@ enum Value {
     Sparse(Box<SparseTensorProto>),
 }
 
-/// What a node holds if it is a constant of one value; it is taken out then.
+/// The value of a Constant node with exactly one value, which is moved out.
 fn value(node: &mut NodeProto) -> Option<Value> {
     let is_constant = node.domain.is_empty() || node.domain == "ai.onnx";
     let ([output], [attribute]) = (node.output.as_slice(), node.attribute.as_mut_slice()) else {

@@ -1,11 +1,11 @@
-//! What a call takes once it is written out, known before it is: names and attributes of the calling node may be
-//! much longer than those that stand for them in the function.
+//! The memory of an inlined call, computed in advance: names and attributes of the calling node may be
+//! much longer than their references in the function.
 
 use prost::Message;
 
 use crate::schema::{AttributeProto, FunctionProto, GraphProto, NodeProto};
 
-/// At least the bytes of the body of `function` with the names and attributes of `node`.
+/// A lower bound of the size of `function`'s body with the names and attributes of `node`.
 pub(super) fn of_call(node: &NodeProto, function: &FunctionProto) -> usize {
     let names = node.input.iter().chain(&node.output).chain([&node.name, &node.op_type]);
     let longest = names.map(String::len).max().unwrap_or(0);
@@ -14,7 +14,7 @@ pub(super) fn of_call(node: &NodeProto, function: &FunctionProto) -> usize {
     function.encoded_len().saturating_add(names).saturating_add(attributes)
 }
 
-/// How many names nodes have.
+/// The number of names in nodes.
 fn of_names(nodes: &[NodeProto]) -> usize {
     let of_graph = |graph: &GraphProto| {
         let n_values = graph.input.len() + graph.output.len() + graph.value_info.len();
@@ -33,14 +33,14 @@ fn graphs(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
         .flat_map(|attribute| attribute.g.iter().map(|graph| &**graph).chain(&attribute.graphs))
 }
 
-/// A call, with the attributes that it gives.
+/// A call, with the attributes that it passes.
 struct Given<'f> {
     node: &'f NodeProto,
     function: &'f FunctionProto,
 }
 
 impl Given<'_> {
-    /// The bytes of the attributes that nodes refer to.
+    /// The size of the attributes that nodes refer to.
     fn attributes(&self, nodes: &[NodeProto]) -> usize {
         let of_node = |node: &NodeProto| {
             let own = node.attribute.iter().map(|attribute| self.attribute(attribute));
@@ -60,7 +60,7 @@ impl Given<'_> {
     }
 }
 
-/// The bytes of a copy: those of strings and raw elements are shared.
+/// The size of a copy: those of strings and raw elements are shared.
 fn copied(attribute: &AttributeProto) -> usize {
     let raw = attribute.t.as_ref().and_then(|tensor| tensor.raw_data.as_ref());
     let shared = raw.into_iter().chain(&attribute.s).chain(&attribute.strings);

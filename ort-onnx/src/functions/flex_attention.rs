@@ -1,7 +1,7 @@
-//! FlexAttention (ai.onnx.preview): a function of the standard whose body depends on the node, since it has graphs of
-//! the node's in it.
+//! FlexAttention (ai.onnx.preview): a function of the standard whose body depends on the node, since it contains
+//! graphs of the node.
 //!
-//! With `s = √scale`, the heads of queries in groups that share keys and values, and everything after the first
+//! With `s = √scale`, groups of query heads that share keys and values, and everything after the first
 //! product in the type of the softmax:
 //!
 //! ```text
@@ -23,8 +23,8 @@ const FLOAT16: i32 = 10;
 const DOUBLE: i32 = 11;
 const BFLOAT16: i32 = 16;
 
-/// The function that a node calls, whose first input has elements of this type; none if it is another operator, or if
-/// its types or graphs are not such that it can be written out.
+/// The function that a node calls, whose first input has elements of this type; `None` for another operator, or if
+/// its types or graphs do not allow inlining.
 pub(super) fn function(node: &NodeProto, dtype: Option<i32>, opset: i64) -> Option<FunctionProto> {
     if (node.domain.as_str(), node.op_type.as_str()) != ("ai.onnx.preview", "FlexAttention") {
         return None;
@@ -63,7 +63,7 @@ pub(super) fn function(node: &NodeProto, dtype: Option<i32>, opset: i64) -> Opti
 #[derive(Default)]
 struct Body {
     nodes: Vec<NodeProto>,
-    /// Values of the graph around that the graphs of the node read.
+    /// Values of the enclosing graph that the node's graphs read.
     captured: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ impl Body {
         name
     }
 
-    /// A value with these parts as its shape, one after the other.
+    /// A value reshaped to the concatenation of these parts.
     fn reshaped(&mut self, value: &str, parts: &[String], output: &str) {
         let shape = format!("{output}/shape");
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -102,7 +102,7 @@ impl Body {
         self.node("Reshape", &[value, &shape], output);
     }
 
-    /// The root of the scale, computed in float and of the type of Q.
+    /// The square root of the scale, computed in float and cast to the type of Q.
     fn scale(&mut self, scale: Option<f32>) {
         match scale {
             Some(scale) => self.constant(float("value_float", scale), "scale"),
@@ -137,7 +137,7 @@ impl Body {
         self.node("Cast", &["scores/rounded"], "scores").attribute.push(to);
     }
 
-    /// The value that a graph of the node makes of another; that itself if there is none.
+    /// The value after a graph of the node; unchanged if there is no graph.
     fn modified(&mut self, value: &str, attribute: Option<&AttributeProto>) -> Option<String> {
         let Some(attribute) = attribute else { return Some(value.to_owned()) };
         let graph: &GraphProto = attribute.g.as_deref()?;

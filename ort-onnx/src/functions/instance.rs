@@ -1,10 +1,10 @@
-//! One call of a function: its body with the names and attributes of the node that calls it.
+//! One call of a function: its body with the names and attributes of the calling node.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::schema::{AttributeProto, FunctionProto, GraphProto, NodeProto};
 
-/// The names of values that are taken, each with the number that the next one like it may have.
+/// The used names of values, each with the number for the next similar name.
 pub(super) struct Names(HashMap<String, u64>);
 
 impl Names {
@@ -12,7 +12,7 @@ impl Names {
         Self(taken.into_iter().map(|name| (name, 1)).collect())
     }
 
-    /// A name like this one that no value has.
+    /// An unused name like this one.
     fn fresh(&mut self, name: String) -> String {
         let Some(&next) = self.0.get(&name) else {
             self.0.insert(name.clone(), 1);
@@ -32,7 +32,7 @@ pub(super) struct Instance<'f> {
     node: &'f NodeProto,
     function: &'f FunctionProto,
     names: &'f mut Names,
-    /// What names of the function are called, those of the innermost graph last.
+    /// The names in the caller by those in the function; the innermost graph is last.
     scopes: Vec<HashMap<&'f str, String>>,
 }
 
@@ -50,10 +50,10 @@ impl<'f> Instance<'f> {
         Self { node, function, names, scopes }
     }
 
-    /// The nodes in place of the call.
+    /// The nodes that replace the call.
     pub(super) fn body(mut self) -> Vec<NodeProto> {
         let function = self.function;
-        // An output that is an input of the function or another output as well is a copy of it.
+        // An output that is also an input of the function or another output becomes a copy.
         let mut copies = Vec::new();
         for (formal, actual) in function.output.iter().zip(&self.node.output) {
             if actual.is_empty() {
@@ -76,7 +76,7 @@ impl<'f> Instance<'f> {
         if self.node.name.is_empty() { &self.node.op_type } else { &self.node.name }
     }
 
-    /// Gives the names that the innermost graph defines names of their own.
+    /// Renames the names that the innermost graph defines.
     fn define(&mut self, names: impl Iterator<Item = &'f String>) {
         let label = self.label();
         for name in names.filter(|name| !name.is_empty()) {
@@ -88,7 +88,7 @@ impl<'f> Instance<'f> {
         }
     }
 
-    /// What a name of the function is called. One that it does not define leads nowhere.
+    /// The new name for a name of the function. One that is not defined stays undefined.
     fn name(&self, name: &str) -> String {
         if name.is_empty() {
             return String::new();
@@ -113,7 +113,7 @@ impl<'f> Instance<'f> {
         }
     }
 
-    /// An attribute of the body; none if it is one of the function's that the node leaves out.
+    /// An attribute of the body; `None` if it refers to an attribute that the node leaves out.
     fn attribute(&mut self, attribute: &'f AttributeProto) -> Option<AttributeProto> {
         if !attribute.ref_attr_name.is_empty() {
             let is_it = |it: &&AttributeProto| it.name == attribute.ref_attr_name;

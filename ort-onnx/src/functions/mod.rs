@@ -1,7 +1,7 @@
-//! Functions of the model's own, written out where they are called; and which version of its operator each node
-//! follows, which depends on the function it comes from.
+//! Inlines model-local functions, and determines the version of each node's operator,
+//! which depends on the function it comes from.
 //!
-//! A function's body may call others, but not itself. What a body computes gets names that no other value has.
+//! A function's body may call others, but not itself. Values in a body get unique names.
 
 mod constants;
 mod cost;
@@ -20,7 +20,7 @@ use crate::schema::{
     FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto,
 };
 
-/// Writes out all functions of a model, and tells each node which version it follows.
+/// Inlines all functions of a model, and sets the version of each node's operator.
 pub(crate) fn inline(model: &mut ModelProto, limits: &Limits) -> Result<(), OnnxError> {
     let n_bytes = if model.functions.is_empty() { 0 } else { model.encoded_len() };
     let functions = std::mem::take(&mut model.functions);
@@ -53,12 +53,12 @@ fn key_of(function: &FunctionProto) -> Key<'_> {
     (plain(&function.domain), &function.name, &function.overload)
 }
 
-/// A domain's name; that of ONNX's own is empty.
+/// A domain's name; ONNX's own is empty.
 fn plain(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }
 
-/// The version of each set that a graph or a function imports.
+/// The version of each opset that a graph or a function imports.
 struct Opsets<'f>(HashMap<&'f str, i64>);
 
 impl<'f> Opsets<'f> {
@@ -72,7 +72,7 @@ impl<'f> Opsets<'f> {
     }
 }
 
-/// Every name of a value in a graph and those below it.
+/// Every name of a value in a graph and its subgraphs.
 fn collect(graph: &GraphProto, names: &mut HashSet<String>) {
     names.extend(graph.input.iter().map(|value| value.name.clone()));
     let sparse = graph.sparse_initializer.iter().filter_map(|sparse| sparse.values.as_ref());
@@ -86,7 +86,7 @@ fn collect(graph: &GraphProto, names: &mut HashSet<String>) {
     }
 }
 
-/// The element types that a graph declares of values.
+/// The element types that a graph declares for values.
 fn declared(graph: &GraphProto) -> HashMap<String, i32> {
     let values = graph.input.iter().chain(&graph.value_info).chain(&graph.output);
     let dtype = |value: &ValueInfoProto| {
@@ -100,7 +100,7 @@ struct Inliner<'f> {
     functions: HashMap<Key<'f>, &'f FunctionProto>,
     dtypes: HashMap<String, i32>,
     names: Names,
-    /// Bytes that bodies may still take.
+    /// Bytes that inlined bodies may still take.
     left: usize,
 }
 
@@ -117,7 +117,7 @@ impl<'f> Inliner<'f> {
         Ok(())
     }
 
-    /// The same nodes without calls of functions.
+    /// The nodes with all calls inlined.
     fn nodes(
         &mut self,
         nodes: Vec<NodeProto>,
@@ -149,7 +149,7 @@ impl<'f> Inliner<'f> {
         Ok(expanded)
     }
 
-    /// The function that the standard says a node's operator is, where there is no other definition of it.
+    /// The body that the standard gives a node's operator, unless it is defined otherwise.
     fn standard(&self, node: &NodeProto, opsets: &Opsets<'_>) -> Option<FunctionProto> {
         let dtype = node.input.first().and_then(|name| self.dtypes.get(name)).copied();
         let opset = opsets.0.get("").copied().unwrap_or(18);
@@ -167,7 +167,7 @@ impl<'f> Inliner<'f> {
             return Err(wrong("it calls itself"));
         }
         if node.input.len() > function.input.len() || node.output.len() > function.output.len() {
-            return Err(wrong("a node has more inputs or outputs than it"));
+            return Err(wrong("a call has more inputs or outputs than the function"));
         }
         let left = self.left.checked_sub(cost::of_call(node, function));
         self.left = left.ok_or_else(|| wrong("its calls take too much memory"))?;

@@ -42,7 +42,7 @@ fn model(nodes: Vec<NodeProto>, functions: Vec<FunctionProto>) -> ModelProto {
     }
 }
 
-/// The nodes of a model without functions: `output = operator-version(input)`.
+/// The nodes of a model after inlining: `output = operator-version(input)`.
 fn inlined(mut model: ModelProto) -> Result<Vec<String>, OnnxError> {
     inline(&mut model, &Limits::default())?;
     let graph = model.graph.unwrap();
@@ -54,7 +54,7 @@ fn inlined(mut model: ModelProto) -> Result<Vec<String>, OnnxError> {
 }
 
 #[test]
-fn a_call_becomes_its_body_under_names_of_its_own() {
+fn a_call_becomes_its_body_with_unique_names() {
     let nodes = vec![node("", "Relu", &["a"], &["t"]), node("", "ReduceSum", &["t", "b"], &["c"])];
     let f = function("F", (&["a", "b"], &["c"]), nodes);
     let calls = vec![
@@ -83,9 +83,9 @@ fn functions_may_call_others_but_not_themselves() {
     assert_eq!(error.to_string(), "function `F`: it calls itself");
 }
 
-/// Each calls the one before ten times: ten to the tenth nodes.
+/// Each calls the previous one ten times: ten to the tenth nodes.
 #[test]
-fn what_grows_beyond_all_limits_is_refused() {
+fn exponential_growth_is_refused() {
     let name = |i: usize| format!("F{i}");
     let body = |i: usize| match i {
         0 => vec![node("", "Abs", &["a"], &["b"])],
@@ -96,9 +96,9 @@ fn what_grows_beyond_all_limits_is_refused() {
     assert!(error.to_string().ends_with("its calls take too much memory"), "{error}");
 }
 
-/// A function of few bytes, whose call has a name or an attribute that all of its nodes would repeat.
+/// A small function, whose call has a name or an attribute that all of its nodes would repeat.
 #[test]
-fn what_a_call_would_repeat_too_often_is_refused() {
+fn repeating_long_names_too_often_is_refused() {
     let reference = AttributeProto {
         name: "x".to_owned(),
         ref_attr_name: "given".to_owned(),
@@ -126,7 +126,7 @@ fn what_a_call_would_repeat_too_often_is_refused() {
     }
 }
 
-/// In a time that does not grow with the square of their number.
+/// In time linear in their number.
 #[test]
 fn calls_without_a_name_are_numbered() {
     let f = function(
@@ -141,7 +141,7 @@ fn calls_without_a_name_are_numbered() {
 }
 
 #[test]
-fn attributes_are_the_nodes_or_the_defaults_or_left_out() {
+fn attributes_are_those_of_the_node_or_defaults_or_left_out() {
     let int = |name: &str, i| AttributeProto {
         name: name.to_owned(),
         i: Some(i),
@@ -167,7 +167,7 @@ fn attributes_are_the_nodes_or_the_defaults_or_left_out() {
 }
 
 #[test]
-fn graphs_of_a_body_see_its_values_and_keep_their_own() {
+fn graphs_of_a_body_capture_its_values_and_keep_their_own() {
     let value = |name: &str| ValueInfoProto { name: name.to_owned(), r#type: None };
     let branch = GraphProto {
         node: vec![node("", "Add", &["a", "t"], &["t"])],

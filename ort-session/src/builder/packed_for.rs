@@ -1,4 +1,4 @@
-//! What a builder's packed files are for: a line that differs where their contents would.
+//! The target of a builder's packed files: a line that differs whenever their contents would.
 
 // collects are bounded: as many as the caller gives
 
@@ -7,7 +7,7 @@ use ort_optimizer::Options;
 use super::SessionBuilder;
 
 impl SessionBuilder {
-    /// What constants are packed for, as one line; `None` if a provider packs for this process only.
+    /// The target of packed constants, as one line; `None` if a provider packs for this process only.
     pub(super) fn packed_for(&self) -> Option<String> {
         let Options { level, disabled, enabled, stop_after, nchwc_block_size, .. } = &self.options;
         let mut line = format!("ort-session {}, level {level}", env!("CARGO_PKG_VERSION"));

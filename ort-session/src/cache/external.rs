@@ -1,4 +1,4 @@
-//! The other files of a model, which are part of what a packed file is made of.
+//! The external data files of a model, which affect the contents of a packed file.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,8 +10,8 @@ use super::Source;
 use crate::error::SessionError;
 use crate::resolved::Resolved;
 
-/// The other files of a model, by the names that it calls them by. They are mapped where they can be: whether
-/// they have to be read is known by their times.
+/// The external data files of a model, by the names that it uses for them. They are mapped where possible:
+/// whether they must be read is decided by their modification times.
 pub(super) fn of(
     source: &Source<'_>,
     settings: &Resolved,
@@ -27,7 +27,7 @@ pub(super) fn of(
     settings.external.load(&model, &bytes, Load::Auto)
 }
 
-/// Whether a file begins like a `.onnx` file.
+/// Whether a file looks like a `.onnx` file.
 fn is_onnx(path: &Path) -> Result<bool, LoadError> {
     let mut first = Vec::new();
     let read = open_file(path, Link::Follow)?.take(16).read_to_end(&mut first);

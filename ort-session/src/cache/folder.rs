@@ -1,4 +1,4 @@
-//! A cache folder from the outside: what is in it, and what may go.
+//! The public interface of a cache folder: its entries, and their removal.
 
 // collects are bounded: by the files of the folder
 
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use ort_format::Limits;
 use ort_loader::{Load, ModelBytes};
 
-use super::{SUFFIX, seen_beside};
+use super::{SUFFIX, record_path};
 use crate::packed::Seal;
 use crate::save::remove_leftovers;
 
@@ -25,38 +25,38 @@ pub struct Cache {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheEntry {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// How long it is.
+    /// Its size.
     pub n_bytes: u64,
-    /// When a session last began with it, as far as the folder may be written to.
+    /// When a session last used it; updated only if the folder is writable.
     pub last_used: SystemTime,
-    /// The SHA-256 of the model it was made of, if the file can be read.
+    /// The SHA-256 of its model, if the file can be read.
     pub of: Option<String>,
-    /// What it is packed for, if the file can be read.
+    /// Its target, if the file can be read.
     pub packed_for: Option<String>,
     /// Whether this version of the crate can use it, on some machine.
     pub is_current: bool,
 }
 
-/// Which packed files stay.
+/// Which packed files to keep.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Retention {
-    /// No more bytes than this in all, those last used.
+    /// A limit on their total size; those last used are kept.
     pub max_bytes: Option<u64>,
-    /// Only those that were used within this time.
+    /// Only those used within this time.
     pub used_within: Option<Duration>,
 }
 
-/// What was removed.
+/// The removed files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pruned {
     /// The packed files.
     pub removed: Vec<CacheEntry>,
-    /// How many bytes they took.
+    /// Their total size.
     pub n_bytes: u64,
-    /// How many files were left over by writers that did not finish.
+    /// The number of temporary files left by interrupted writers.
     pub n_leftovers: usize,
 }
 
@@ -66,7 +66,7 @@ impl Cache {
         Self { folder: folder.into() }
     }
 
-    /// Its packed files, those last used first.
+    /// Its packed files, the last used first.
     ///
     /// # Errors
     /// If the folder cannot be read.
@@ -80,11 +80,11 @@ impl Cache {
     }
 
     /// Removes what no session can use: packed files of other versions of this crate, damaged ones,
-    /// and what writers left that did not finish; and then those that need not stay. Sessions that
+    /// and temporary files of interrupted writers; and then those that `keep` excludes. Sessions that
     /// have mapped a file keep it.
     ///
     /// # Errors
-    /// If the folder cannot be read, or a file not removed.
+    /// If the folder cannot be read, or a file cannot be removed.
     pub fn prune(&self, keep: Retention) -> io::Result<Pruned> {
         let mut pruned =
             Pruned { n_leftovers: remove_leftovers(&self.folder), ..Pruned::default() };
@@ -99,8 +99,8 @@ impl Cache {
                 continue;
             }
             fs::remove_file(&entry.path)?;
-            // It may have none.
-            let _ = fs::remove_file(seen_beside(&entry.path));
+            // The marker may be missing.
+            let _ = fs::remove_file(record_path(&entry.path));
             pruned.n_bytes += entry.n_bytes;
             pruned.removed.push(entry);
         }
@@ -108,13 +108,13 @@ impl Cache {
     }
 }
 
-/// The packed file that a folder's entry is, if it is one.
+/// The packed file of a directory entry, if it is one.
 fn entry(file: &DirEntry) -> Option<CacheEntry> {
     let path = file.path();
     let is_ours = path.file_name()?.to_str()?.ends_with(SUFFIX);
     let metadata = file.metadata().ok().filter(|metadata| is_ours && metadata.is_file())?;
     let used = |path: &Path| fs::metadata(path).and_then(|it| it.modified()).ok();
-    let last_used = used(&seen_beside(&path)).max(metadata.modified().ok());
+    let last_used = used(&record_path(&path)).max(metadata.modified().ok());
     let (of, packed_for) = said(&path).unzip();
     let current = format!("ort-session {},", env!("CARGO_PKG_VERSION"));
     Some(CacheEntry {
@@ -127,7 +127,7 @@ fn entry(file: &DirEntry) -> Option<CacheEntry> {
     })
 }
 
-/// What a packed file says of itself.
+/// The model and target that a packed file states.
 fn said(path: &Path) -> Option<(Option<String>, String)> {
     let bytes = ModelBytes::from_path(path, Load::Auto).ok()?;
     let file = ort_format::open(bytes.as_slice(), &Limits::default()).ok()?;

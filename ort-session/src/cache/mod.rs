@@ -1,11 +1,11 @@
-//! A folder of packed files, one for each model and what it is packed for.
+//! A folder of packed files, one for each model and target.
 //!
-//! A file is found by the SHA-256 of the model and the line that says what its constants are packed
-//! for; it holds both, and a sum of its bytes. Whatever is wrong with it, or with the folder, costs a
+//! A file is found by the SHA-256 of the model and the description of the packing target;
+//! it holds both, and a checksum. Any defect of it, or of the folder, costs a
 //! warning and a start without it, never a wrong result.
 //!
-//! To hash a model and to sum a packed file is to read them whole. [`Seen`] spares that to a file that
-//! is still what it was: of the same inode, length and times of change.
+//! Hashing a model and verifying a packed file read them as a whole. [`Seen`] avoids this for a file that
+//! has not changed: same inode, length and modification times.
 
 // collects are bounded: names of a constant length, and warnings
 
@@ -33,18 +33,18 @@ use crate::resolved::Resolved;
 use crate::save::{remove_leftovers, write_with_mode};
 use crate::session::{CacheUse, Session};
 
-/// What packed files are called at the end.
+/// The suffix of packed files.
 const SUFFIX: &str = ".packed.ort";
 
-/// Where a model comes from.
+/// The origin of a model.
 #[derive(Debug)]
 pub(crate) enum Source<'a> {
     File(&'a Path),
     Bytes(ModelBytes),
 }
 
-/// A session of the packed file that `folder` has of a model. If it has none that can be used, it is
-/// made.
+/// A session of the packed file that `folder` has for a model. If there is no usable file, it is
+/// created.
 pub(crate) fn session(
     folder: &Path,
     source: &Source<'_>,
@@ -71,7 +71,7 @@ pub(crate) fn session(
             return Ok(session);
         }
         Ok(None) => {}
-        Err(why) => warnings.push(format!("{}: {why}; it is made anew", path.display())),
+        Err(why) => warnings.push(format!("{}: {why}; it is created again", path.display())),
     }
     let bytes = bytes.map_or_else(|| source.load(&search.settings), Ok)?;
     let optimized = search.settings.optimized(bytes, start)?;
@@ -105,7 +105,7 @@ fn warn(log: &Log, warnings: &[String]) {
     warnings.iter().for_each(|it| log.event(Severity::Warning, format_args!("{it}")));
 }
 
-/// A search for one packed file.
+/// A lookup of one packed file.
 struct Search<'a> {
     folder: &'a Path,
     settings: Resolved,
@@ -113,7 +113,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The SHA-256 of the model, with its other files and with initializers that are given, and its bytes if they had to be read.
+    /// The SHA-256 of the model, its external data and replaced initializers, and its bytes if they had to be read.
     fn identify(&self, source: &Source<'_>) -> Result<(String, Option<ModelBytes>), SessionError> {
         let (of, bytes) = match source {
             Source::Bytes(bytes) => (sha256(bytes.as_slice()), Some(bytes.clone())),
@@ -158,8 +158,8 @@ impl Search<'_> {
         Ok((of, Some(bytes)))
     }
 
-    /// A session of the packed file at `path`, if there is one, and the state of a file that was read for it; why it
-    /// cannot be used, if so.
+    /// A session of the packed file at `path`, if there is one, and the state of a file that was read for it; the reason
+    /// if it cannot be used.
     fn found(&self, path: &Path, of: &str) -> Result<Option<(Session, Option<State>)>, String> {
         trust::check(path)?;
         let before = State::of(path);
@@ -173,15 +173,15 @@ impl Search<'_> {
         let is_known =
             state.as_ref().is_some_and(|state| seen.recall(state).as_deref() == Some(of));
         let checks_sums = self.settings.checks_sums && !is_known;
-        // What is given is in the file.
+        // Replaced initializers are in the packed file.
         let initializers = Initializers::default();
         let settings = Resolved { checks_sums, initializers, ..self.settings.clone() };
         let optimized = settings.optimized(bytes, self.start).map_err(said)?;
         if made_of(&optimized.model().metadata) != Some(of) {
-            return Err("it was made of another model".to_owned());
+            return Err("it is of another model".to_owned());
         }
         if !optimized.is_packed() {
-            return Err("it is packed for something else".to_owned());
+            return Err("it is packed for another target".to_owned());
         }
         let session = optimized.commit().map_err(said)?;
         let read = state.filter(|_| checks_sums);
@@ -193,7 +193,7 @@ impl Search<'_> {
         Ok(Some((session, read)))
     }
 
-    /// Makes the packed file at `path` and a session of it; why that cannot be, if so.
+    /// Creates the packed file at `path` and a session of it; the reason if that fails.
     fn make(
         &self,
         (path, mode): (&Path, u32),
@@ -206,9 +206,9 @@ impl Search<'_> {
         remove_leftovers(self.folder);
         write_with_mode(path, &bytes, mode).map_err(said)?;
         drop(bytes);
-        let found = self.found(path, of)?.ok_or_else(|| "it was removed at once".to_owned())?;
+        let found = self.found(path, of)?.ok_or_else(|| "it was removed immediately".to_owned())?;
         let (session, read) = found;
-        // So that the next start need not read it either.
+        // So that the next start does not read it either.
         if let Some(state) = read {
             state.settle();
             if State::of(path).as_ref() == Some(&state) {
@@ -227,7 +227,7 @@ impl Source<'_> {
         }
     }
 
-    /// The mode of a packed file that is made of it.
+    /// The file mode of its packed file.
     fn mode(&self) -> u32 {
         match self {
             Self::File(path) => trust::mode_of(Some(path)),
@@ -235,7 +235,7 @@ impl Source<'_> {
         }
     }
 
-    /// What the model is called among packed files.
+    /// The model's part of the name of a packed file.
     fn stem(&self) -> String {
         let stem = match self {
             Self::File(path) => path.file_stem().unwrap_or_default().to_string_lossy(),
@@ -255,7 +255,7 @@ fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Sixteen digits that tell names apart.
+/// Sixteen hexadecimal digits that identify the names.
 fn short(names: &[&str]) -> String {
     let mut hash = Sha256::new();
     for name in names {
@@ -269,8 +269,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The file that tells what was seen of the packed file at `path`.
-fn seen_beside(path: &Path) -> PathBuf {
+/// The file that records the verified state of the packed file at `path`.
+fn record_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".seen");
     name.into()

@@ -1,4 +1,4 @@
-//! What is remembered of a file that was read whole, so that it need not be read again.
+//! Records the state of a file that was read as a whole, so that it need not be read again.
 
 use std::fs::{self, Metadata};
 use std::io::Read;
@@ -7,34 +7,34 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ort_loader::{Link, open_file};
 
-use super::seen_beside;
+use super::record_path;
 use super::trust::create_folder;
 use crate::save::write_with_mode;
 
-/// The first line of what is remembered.
+/// The first line of a record.
 const HEADER: &str = "ort-session: seen 1";
-/// More than such a file has.
+/// More than the size of any record.
 const MAX_BYTES: u64 = 4096;
-/// A file that changes within a tick of the clock that stamps files has the same times after it. Linux
+/// The resolution of file times: a change within a tick may leave the times equal. Linux
 /// ticks at least a hundred times a second.
 const TICK: Duration = Duration::from_millis(50);
-/// The tick of file systems that count whole seconds.
+/// The resolution of file systems that store whole seconds.
 const COARSE_TICK: Duration = Duration::from_secs(3);
 
-/// What a file system says of a file. Whatever writes to the file changes it.
+/// The metadata of a file. Any write to the file changes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
-    /// Device and inode, where there are any.
+    /// Device and inode, if there are any.
     place: (u64, u64),
     len: u64,
-    /// When its bytes were written, since 1970.
+    /// The modification time, since 1970.
     modified: Duration,
-    /// When anything about it changed; as `modified` where nothing tells.
+    /// The time of the last change of any metadata; `modified` if the system does not report it.
     changed: Duration,
 }
 
 impl State {
-    /// Of the file at `path`; `None` if there is none, or it has no times.
+    /// The state of the file at `path`; `None` if there is none, or it has no times.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
         let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
@@ -42,14 +42,14 @@ impl State {
         Some(Self { place, len: metadata.len(), modified, changed })
     }
 
-    /// Whether a change after `now` would show.
+    /// Whether a change after `now` would be visible in the times.
     fn is_settled(&self, now: Duration) -> bool {
         let last = self.modified.max(self.changed);
         let tick = if last.subsec_nanos() == 0 { COARSE_TICK } else { TICK };
         last + tick <= now
     }
 
-    /// Waits until a change would show, where that is soon: some hundredths of a second after the last one.
+    /// Waits until a change would be visible, if that is soon: some hundredths of a second after the last one.
     pub(super) fn settle(&self) {
         let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) else { return };
         let settled = self.modified.max(self.changed) + TICK;
@@ -78,7 +78,7 @@ fn place_and_change(_: &Metadata, modified: Duration) -> Option<((u64, u64), Dur
     Some(((0, 0), modified))
 }
 
-/// Where it is remembered which model a file holds.
+/// The record of the model that a file holds.
 pub(super) struct Seen(PathBuf);
 
 impl Seen {
@@ -86,9 +86,9 @@ impl Seen {
         Self(path)
     }
 
-    /// Of the packed file at `path`.
+    /// The record of the packed file at `path`.
     pub(super) fn of(path: &Path) -> Self {
-        Self(seen_beside(path))
+        Self(record_path(path))
     }
 
     /// The model that a file in this state holds, if it was read and has not changed since.
@@ -102,7 +102,7 @@ impl Seen {
         (is_it && state.is_settled(then) && end == Some("end")).then(|| of.to_owned())
     }
 
-    /// Remembers that a file in this state holds the model `of`. If it cannot, the file is read again
+    /// Records that a file in this state holds the model `of`. On failure, the file is read again
     /// the next time.
     pub(super) fn remember(&self, state: &State, of: &str) {
         let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) else { return };
@@ -115,10 +115,10 @@ impl Seen {
         }
     }
 
-    /// Notes that the file was used now.
+    /// Records that the file was used now.
     pub(super) fn touch(&self) {
         let file = open_file(&self.0, Link::Refuse).ok();
-        // Who may not write here has nothing to note.
+        // Without write access there is no record.
         let _ = file.map(|file| file.set_modified(SystemTime::now()));
     }
 }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_a_moment_ago_may_change_again_unseen() {
+    fn a_recent_change_may_hide_another() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let seen = Seen::of(&path);
@@ -176,19 +176,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_just_written_is_known_once_it_has_settled() {
+    fn a_new_file_is_known_once_its_times_have_settled() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let (state, seen) = (written(&path, "text"), Seen::of(&path));
         state.settle();
         seen.remember(&state, "model");
-        // Not where the file system counts whole seconds.
+        // Not where the file system stores whole seconds.
         let is_fine = state.modified.max(state.changed).subsec_nanos() != 0;
         assert_eq!(seen.recall(&state).is_some(), is_fine);
     }
 
     #[test]
-    fn a_memory_that_is_damaged_is_none() {
+    fn a_damaged_record_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let (state, seen) = (settled(&written(&path, "text")), Seen::of(&path));

@@ -1,11 +1,11 @@
-//! Whose a cache folder is, and who may write to it: what a session maps from it runs with its user's
+//! Ownership and permissions of a cache folder: a session uses the files it maps with its user's
 //! rights.
 
 use std::fs::{self, DirBuilder, Metadata};
 use std::io;
 use std::path::Path;
 
-/// Makes a folder, and those above it, for this user alone. It may be there.
+/// Creates a folder and its parents, accessible to this user only. It may exist.
 pub(super) fn create_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
@@ -13,8 +13,8 @@ pub(super) fn create_folder(folder: &Path) -> io::Result<()> {
     builder.recursive(true).create(folder)
 }
 
-/// That nobody but this user and the system's can have written what is at `path`, or nothing is there; what is
-/// wrong if so.
+/// Checks that only this user and the system's could have written the file at `path`, or that it does not exist; the
+/// reason if not.
 pub(super) fn check(path: &Path) -> Result<(), String> {
     match fs::metadata(path) {
         Ok(found) => check_owner(&found).map_err(|why| format!("{}: {why}", path.display())),
@@ -26,7 +26,7 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
 fn check_owner(found: &Metadata) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;
 
-    /// Written to by the group, or by everybody.
+    /// Write permission for the group or for others.
     const OTHERS_WRITE: u32 = 0o022;
     let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
     match (owner == user || owner == 0, found.mode() & OTHERS_WRITE) {
@@ -41,8 +41,8 @@ fn check_owner(_: &Metadata) -> Result<(), String> {
     Ok(())
 }
 
-/// The mode of a packed file: who may read the model may read what is made of it, and nobody is to write.
-/// Of a model that is no file, this user alone.
+/// The mode of a packed file: readable by those who may read the model, writable by no one.
+/// For a model that is not a file, readable by this user only.
 pub(super) fn mode_of(model: Option<&Path>) -> u32 {
     model.and_then(|path| fs::metadata(path).ok()).map_or(0o400, |found| mode(&found) & 0o444)
 }

@@ -3,7 +3,7 @@
 use super::key::{ANY_FLAG, ANY_TEXT, ConfigKey, idle, only};
 
 const ONE_PLACE: &str =
-    "Providers claim nodes in the order in which they were added, the CPU's last.";
+    "Providers claim nodes in the order in which they were added, the CPU provider last.";
 
 const NOT_COMPILED: &str = "Models are not compiled for devices.";
 
@@ -13,12 +13,12 @@ pub(super) const KEYS: &[ConfigKey] = &[
     only(
         "session.disable_cpu_ep_fallback",
         &["0"],
-        "the CPU is where models run; `Session::placement` tells who runs how many steps",
+        "the CPU is where models run; `Session::placement` reports the steps of each provider",
     ),
     only(
         "session.collect_node_memory_stats_to_file",
         &[""],
-        "no such file is written; `Session::memory` and `ort-cli mem` tell what memory is for",
+        "no such file is written; `Session::memory` and `ort-cli mem` report memory by purpose",
     ),
     idle("session.node_partition_config_file", "nothing", ANY_TEXT, ONE_PLACE),
     idle("session.resource_cuda_partitioning_settings", "nothing", ANY_TEXT, ONE_PLACE),
@@ -34,7 +34,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     only(
         "session.strict_workspace_verification",
         &["0"],
-        "there is no workspace to verify; ONNX Runtime refuses it for an `.ort` file, too",
+        "there is no workspace to verify; ONNX Runtime rejects it for an `.ort` file, too",
     ),
     only("ep.context_enable", &["0"], "models are not compiled for devices"),
     idle("ep.context_file_path", "nothing", ANY_TEXT, NOT_COMPILED),

@@ -1,4 +1,4 @@
-//! What a key is made of.
+//! The definition of a configuration key.
 
 // collects are bounded: as long as what the caller sets
 
@@ -15,30 +15,30 @@ use crate::nearest::nearest;
 pub struct ConfigKey {
     /// Its name.
     pub name: &'static str,
-    /// What counts if it is not set.
+    /// The value if it is not set.
     pub default: &'static str,
-    /// Whether it does anything.
+    /// Whether it has an effect.
     pub effect: Effect,
-    /// What it does here or why it does nothing, and how that differs from ONNX Runtime.
+    /// Its effect or why it has none, and the differences from ONNX Runtime.
     pub doc: &'static str,
-    /// The method of [`SessionBuilder`] that sets the same; empty if there is none.
+    /// The method of [`SessionBuilder`] with the same effect; empty if there is none.
     pub method: &'static str,
-    /// The option of ort-cli that sets the same; empty if there is none but `--config`.
+    /// The option of ort-cli with the same effect; empty if there is none but `--config`.
     pub flag: &'static str,
     values: Values,
-    /// A value of ONNX Runtime's that is refused, and why.
+    /// A rejected value of ONNX Runtime's, and why.
     refused: Option<(&'static str, &'static str)>,
 }
 
-/// What a key does.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Its values differ in what they do.
+    /// Its values have different effects.
     Acts,
-    /// Nothing: its values are accepted since nobody loses by it.
+    /// None: its values are accepted and ignored, without harm.
     Idle,
-    /// It takes only those values of ONNX Runtime's that ask for nothing.
+    /// Only values that request nothing are accepted.
     Refused,
 }
 
@@ -52,27 +52,27 @@ impl fmt::Display for Effect {
     }
 }
 
-/// A value, and what it sets.
+/// A value and its effect.
 pub(super) type Choice = (&'static str, fn(&mut SessionBuilder));
 
-/// The values of a key, and what they set.
+/// The values of a key, and their effect.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Values {
     /// `0` or `1`.
     Flag(fn(&mut SessionBuilder, bool)),
     /// One of these.
     Choices(&'static [Choice]),
-    /// One of these; any other is refused, for the reason that the docs give.
+    /// One of these; any other is rejected, for the reason in the docs.
     Only(&'static [&'static str]),
-    /// A number from one to another.
+    /// A number in a range.
     Number(u64, u64, fn(&mut SessionBuilder, u64)),
-    /// Any text; this tells what it is.
+    /// Any text, with a description.
     Text(&'static str, fn(&mut SessionBuilder, &str)),
-    /// A text of this form; whether one is of it, and then what it sets.
+    /// A text of a certain form; the function returns whether it is valid, and then applies it.
     Form(&'static str, fn(&mut SessionBuilder, &str) -> bool),
 }
 
-/// A key whose values do something.
+/// A key with an effect.
 pub(super) const fn acts(
     name: &'static str,
     default: &'static str,
@@ -83,7 +83,7 @@ pub(super) const fn acts(
     ConfigKey { name, default, effect, doc, method: "", flag: "", values, refused: None }
 }
 
-/// A key that is accepted and does nothing.
+/// A key that is accepted and has no effect.
 pub(super) const fn idle(
     name: &'static str,
     default: &'static str,
@@ -93,7 +93,7 @@ pub(super) const fn idle(
     ConfigKey { effect: Effect::Idle, ..acts(name, default, values, doc) }
 }
 
-/// A key of which all but some values are refused.
+/// A key that accepts only some values.
 pub(super) const fn only(
     name: &'static str,
     values: &'static [&'static str],
@@ -103,32 +103,32 @@ pub(super) const fn only(
     ConfigKey { effect: Effect::Refused, ..acts(name, default, Values::Only(values), doc) }
 }
 
-/// A flag that sets nothing.
+/// A flag without effect.
 pub(super) const ANY_FLAG: Values = Values::Flag(|_, _| {});
 
-/// A text that sets nothing.
+/// A text without effect.
 pub(super) const ANY_TEXT: Values = Values::Text("any text", |_, _| {});
 
-/// A whole number that sets nothing.
+/// A number without effect.
 pub(super) const ANY_NUMBER: Values = Values::Number(0, u64::MAX, |_, _| {});
 
 impl ConfigKey {
-    /// The method that sets the same.
+    /// The method with the same effect.
     pub(super) const fn method(self, method: &'static str) -> Self {
         Self { method, ..self }
     }
 
-    /// The option of ort-cli that sets the same.
+    /// The option of ort-cli with the same effect.
     pub(super) const fn flag(self, flag: &'static str) -> Self {
         Self { flag, ..self }
     }
 
-    /// Refuses one of ONNX Runtime's values.
+    /// Rejects one of ONNX Runtime's values.
     pub(super) const fn refuses(self, value: &'static str, reason: &'static str) -> Self {
         Self { refused: Some((value, reason)), ..self }
     }
 
-    /// A value of ONNX Runtime's that is refused, and why; an empty value stands for all that
+    /// A rejected value of ONNX Runtime's, and why; an empty value represents all that
     /// [`ConfigKey::values`] does not list.
     pub const fn refused(&self) -> Option<(&'static str, &'static str)> {
         match self.values {
@@ -137,19 +137,19 @@ impl ConfigKey {
         }
     }
 
-    /// The values it takes, in words.
+    /// A description of its values.
     pub fn values(&self) -> String {
         match self.values {
             Values::Flag(_) => "0 or 1".to_owned(),
             Values::Choices(choices) => listed(choices.iter().map(|(word, _)| *word)),
             Values::Only(words) => listed(words.iter().copied()),
-            Values::Number(least, u64::MAX, _) => format!("a number from {least} on"),
+            Values::Number(least, u64::MAX, _) => format!("a number of at least {least}"),
             Values::Number(least, most, _) => format!("a number from {least} to {most}"),
             Values::Text(form, _) | Values::Form(form, _) => form.to_owned(),
         }
     }
 
-    /// Sets what `value` sets.
+    /// Applies `value`.
     pub(super) fn set(
         &'static self,
         builder: &mut SessionBuilder,
@@ -195,13 +195,13 @@ impl ConfigKey {
 
     fn wrong(&self, value: &str, nearest: Option<&'static str>) -> ConfigError {
         let (key, value, expected) = (self.name, value.to_owned(), self.values());
-        // One letter of a number is as far from any other.
+        // For short words, such as single digits, a suggestion is meaningless.
         let nearest = nearest.filter(|word| word.len() > 2);
         ConfigError::Value { key, value, expected, nearest }
     }
 }
 
-/// The words with `or` before the last; the empty one is called so.
+/// The words separated by commas, with `or` before the last; the empty word has a name.
 fn listed(words: impl Iterator<Item = &'static str>) -> String {
     let words: Vec<&str> =
         words.map(|word| if word.is_empty() { "nothing" } else { word }).collect();

@@ -1,4 +1,4 @@
-//! Keys about files: where bytes come from, and what is saved.
+//! Keys for files: loading and saving.
 
 use ort_loader::Load;
 
@@ -49,19 +49,19 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.save_model_format",
         "nothing",
         Choices(&[("", |b| b.saved.is_ort = false), ("ORT", |b| b.saved.is_ort = true)]),
-        "Whether session.optimized_model_filepath is an `.ort` file whatever its name.",
+        "Whether session.optimized_model_filepath is an `.ort` file regardless of its extension.",
     )
     .refuses("ONNX", "the optimized graph can be saved as an `.ort` file only"),
     only(
         "session.optimized_model_external_initializers_file_name",
         &[""],
-        "an `.ort` file holds its weights; a second file for them is of ONNX models",
+        "an `.ort` file contains its weights; only ONNX models have external data",
     ),
     idle(
         "session.optimized_model_external_initializers_min_size_in_bytes",
         "1024",
         ANY_NUMBER,
-        "Weights are never stored in a second file.",
+        "Weights are never stored as external data.",
     ),
     acts(
         "session.model_external_initializers_file_folder_path",

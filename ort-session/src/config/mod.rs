@@ -1,7 +1,7 @@
-//! `config(key, value)`: ONNX Runtime's keys and values, and a few of ours.
+//! `config(key, value)`: ONNX Runtime's keys and values, and a few of our own.
 //!
-//! A table a subject, a line or a few a key: its name, the values it takes and what each sets, what is
-//! the default here, and what the documents say of it. `docs/options.md` is made from these tables.
+//! One table for each subject, and an entry for each key: its name, its values and their effect,
+//! the default, and the documentation. `docs/options.md` is generated from these tables.
 //!
 //! Source: ONNX Runtime 1.31, `onnxruntime_session_options_config_keys.h`, and the names that its C
 //! API gives to the fields of session options.
@@ -28,38 +28,38 @@ pub fn config_keys() -> impl Iterator<Item = &'static ConfigKey> {
     TABLES.iter().copied().flatten()
 }
 
-/// A key that there is not, or a value that the key does not take.
+/// An unknown key, or an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// There is no such key.
+    /// The key is unknown.
     #[error("unknown key `{key}`{}", did_you_mean(*nearest))]
     Key {
-        /// The key given.
+        /// The key.
         key: String,
-        /// The one that was probably meant.
+        /// The key that was probably meant.
         nearest: Option<&'static str>,
     },
-    /// The key takes other values.
-    #[error("`{value}` is no value of `{key}`: expected {expected}{}", did_you_mean(*nearest))]
+    /// The value is invalid.
+    #[error("`{value}` is not a value of `{key}`: expected {expected}{}", did_you_mean(*nearest))]
     Value {
         /// The key.
         key: &'static str,
-        /// The value given.
+        /// The value.
         value: String,
-        /// The values there are.
+        /// A description of the valid values.
         expected: String,
-        /// The one that was probably meant.
+        /// The value that was probably meant.
         nearest: Option<&'static str>,
     },
-    /// ONNX Runtime takes the value, but what it asks for cannot be had here.
+    /// A valid value of ONNX Runtime's that is not supported.
     #[error("`{key}` cannot be `{value}` here: {reason}")]
     Refused {
         /// The key.
         key: &'static str,
-        /// The value given.
+        /// The value.
         value: String,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
 }
@@ -69,9 +69,9 @@ fn did_you_mean(nearest: Option<&str>) -> String {
 }
 
 impl SessionBuilder {
-    /// Sets what ONNX Runtime's session options, or its `AddSessionConfigEntry`, set by this key. Of
-    /// equal keys the last counts, and of a key and a method that set the same, the later call. The
-    /// keys are [`config_keys`], and stand in `docs/options.md` with what each does here.
+    /// Sets an option by the name and value that ONNX Runtime's session options, or `AddSessionConfigEntry`, have for it.
+    /// If a key is set twice, or a key and a method set the same option, the later call wins. The
+    /// keys are [`config_keys`]; `docs/options.md` lists the effect of each.
     ///
     /// ```
     /// # fn main() -> Result<(), ort_session::ConfigError> {
@@ -85,7 +85,7 @@ impl SessionBuilder {
     /// ```
     ///
     /// # Errors
-    /// If there is no such key, or it does not take the value; ONNX Runtime ignores either.
+    /// If the key is unknown, or the value invalid; ONNX Runtime ignores both.
     pub fn config(mut self, key: &str, value: &str) -> Result<Self, ConfigError> {
         let Some(known) = config_keys().find(|known| known.name == key) else {
             let nearest = nearest(key, config_keys().map(|known| known.name));

@@ -1,4 +1,4 @@
-//! Keys that change numbers, or how kernels compute them.
+//! Keys that change results, or how kernels compute them.
 
 use ort_ep_cpu::Denormals;
 

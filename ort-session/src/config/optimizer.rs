@@ -1,4 +1,4 @@
-//! Keys that steer the optimizer.
+//! Keys for the optimizer.
 
 // collects are bounded: as long as what the caller sets
 
@@ -54,7 +54,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "optimization.enable_cast_chain_elimination",
         "0",
         Flag(|b, is_on| turn(b, &["CastChainElimination"], is_on)),
-        "Whether chains of casts become one, although a narrower intermediate type would round.",
+        "Whether chains of casts are merged, although a narrower intermediate type would round.",
     )
     .method("enable_optimizers")
     .flag("--enable CastChainElimination"),
@@ -131,7 +131,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     idle(
         "session.qdq_matmulnbits_block_size",
         "0",
-        Form("a number from -1 on", |_, text| text.parse::<i64>().is_ok_and(|n| n >= -1)),
+        Form("a number of at least -1", |_, text| text.parse::<i64>().is_ok_and(|n| n >= -1)),
         "Other matrix products are not converted to MatMulNBits; existing nodes have their own \
          block size.",
     ),
@@ -154,16 +154,16 @@ pub(super) const KEYS: &[ConfigKey] = &[
     only(
         "optimization.minimal_build_optimizations",
         &["", "apply"],
-        "no notes of fusions are written; save the graph with them done",
+        "deferred fusions are not saved; save the optimized graph",
     ),
     only(
         "session.debug_layout_transformation",
         &["0"],
-        "the steps of layout changes are not saved; `ort-cli optimize --explain` tells them",
+        "the steps of layout changes are not saved; `ort-cli optimize --explain` reports them",
     ),
     acts(
         "session.nchwc_block_size",
-        "found out, or assumed",
+        "inferred, or assumed",
         Choices(&[
             ("8", |b| b.options.nchwc_block_size = Some(8)),
             ("16", |b| b.options.nchwc_block_size = Some(16)),
@@ -175,7 +175,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     .method("nchwc_block_size"),
 ];
 
-/// What makes operators on quantized values of those between DequantizeLinear and QuantizeLinear.
+/// The passes that convert operators between DequantizeLinear and QuantizeLinear to quantized ones.
 const QUANTIZED: &[&str] = &["QDQPropagationTransformer", "QDQSelectorActionTransformer"];
 
 fn turn(builder: &mut SessionBuilder, passes: &[&'static str], is_on: bool) {

@@ -1,4 +1,4 @@
-//! Keys about memory of runs, and about what is told of a session.
+//! Keys for the memory of runs, and for events and traces.
 
 use super::key::Values::{Choices, Flag, Number, Text};
 use super::key::{ANY_FLAG, ANY_NUMBER, Choice, ConfigKey, acts, idle};
@@ -19,7 +19,7 @@ const SEVERITIES: &[Choice] = &[
 pub(super) const KEYS: &[ConfigKey] = &[
     acts(
         "session.enable_cpu_mem_arena",
-        "as it pays",
+        "while needed",
         Flag(|b, is_on| keep(b, 0, is_on)),
         "0 releases the memory of every run at its end (`Arena::Off`), 1 retains it until the \
          session is dropped (`Arena::Keep`). By default it is retained while runs need it \
@@ -92,8 +92,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
     .method("log_id"),
 ];
 
-/// What ONNX Runtime's two switches mean: without its arena it keeps nothing; without patterns it is
-/// told that shapes vary; and whoever writes down that there is an arena wants it kept.
+/// The meaning of ONNX Runtime's two switches: without its arena it retains nothing; disabling memory patterns
+/// means that shapes vary; and explicitly enabling the arena means to retain it.
 fn keep(builder: &mut SessionBuilder, switch: usize, is_on: bool) {
     builder.arena_keys[switch] = Some(is_on);
     builder.arena = match builder.arena_keys {

@@ -1,4 +1,4 @@
-//! What keys set, which there are, and what is said of others.
+//! The effect of keys, the list of keys, and the messages for others.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -72,7 +72,7 @@ fn keys_set_what_their_methods_set() {
 }
 
 #[test]
-fn of_equal_keys_the_last_counts() {
+fn the_last_of_equal_keys_wins() {
     let key = "session.disable_quant_qdq";
     let builder = with(key, "1").config(key, "0").unwrap();
     assert!(builder.passes.values().all(|is_on| *is_on) && !builder.passes.is_empty());
@@ -89,7 +89,7 @@ fn of_equal_keys_the_last_counts() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_what_would_be_right() {
+fn errors_suggest_the_nearest_valid_word() {
     for (key, value, expected) in [
         (
             "session.intra_op_num_thread",
@@ -105,12 +105,12 @@ fn what_is_wrong_is_told_with_what_would_be_right() {
         (
             "session.intra_op_num_threads",
             "two",
-            "`two` is no value of `session.intra_op_num_threads`: expected a number from 0 to 1024",
+            "`two` is not a value of `session.intra_op_num_threads`: expected a number from 0 to 1024",
         ),
         (
             "session.set_denormal_as_zero",
             "",
-            "`` is no value of `session.set_denormal_as_zero`: expected 0 or 1",
+            "`` is not a value of `session.set_denormal_as_zero`: expected 0 or 1",
         ),
         (
             "session.save_model_format",
@@ -121,13 +121,13 @@ fn what_is_wrong_is_told_with_what_would_be_right() {
         (
             "session.save_model_format",
             "OR",
-            "`OR` is no value of `session.save_model_format`: expected nothing or ORT; did you mean \
+            "`OR` is not a value of `session.save_model_format`: expected nothing or ORT; did you mean \
              `ORT`?",
         ),
         (
             "session.qdq_matmulnbits_block_size",
             "-2",
-            "`-2` is no value of `session.qdq_matmulnbits_block_size`: expected a number from -1 on",
+            "`-2` is not a value of `session.qdq_matmulnbits_block_size`: expected a number of at least -1",
         ),
         (
             "ep.context_enable",
@@ -148,7 +148,7 @@ fn what_is_wrong_is_told_with_what_would_be_right() {
 const OF_ONNX_RUNTIME: &str = include_str!("keys_of_onnx_runtime.txt");
 
 #[test]
-fn every_key_of_onnx_runtime_is_known_and_none_is_there_twice() {
+fn every_key_of_onnx_runtime_is_known_once() {
     let names: Vec<&str> = config_keys().map(|key| key.name).collect();
     let known: HashSet<&str> = names.iter().copied().collect();
     assert_eq!(known.len(), names.len());
@@ -157,11 +157,11 @@ fn every_key_of_onnx_runtime_is_known_and_none_is_there_twice() {
 }
 
 #[test]
-fn every_default_can_be_written_down() {
+fn every_default_is_a_valid_value() {
     for key in config_keys() {
         let value = if key.default == "nothing" { "" } else { key.default };
-        // These no value asks for.
-        if !["found out, or assumed", "as it pays", "as within steps"].contains(&key.default) {
+        // No value requests these.
+        if !["inferred, or assumed", "while needed", "that of steps"].contains(&key.default) {
             Session::builder().config(key.name, value).unwrap();
         }
         assert!(!key.doc.is_empty() && key.effect != Effect::Refused || key.refused().is_some());
@@ -169,7 +169,7 @@ fn every_default_can_be_written_down() {
 }
 
 #[test]
-fn idle_keys_change_nothing() {
+fn idle_keys_have_no_effect() {
     let plain = format!("{:?}", Session::builder());
     for key in config_keys().filter(|key| key.effect != Effect::Acts) {
         let value = if key.default == "nothing" { "" } else { key.default };

@@ -6,10 +6,10 @@ use super::key::Values::{Choices, Flag, Form, Number};
 use super::key::{Choice, ConfigKey, acts, idle};
 use crate::threads::ExecutionMode;
 
-/// More threads than this are a slip of the finger.
+/// More threads than this are surely a mistake.
 const MAX_THREADS: u64 = 1024;
 
-/// As many as ONNX Runtime's number has.
+/// The maximum of ONNX Runtime's type.
 const MAX_MICROSECONDS: u64 = i32::MAX as u64;
 
 const MODES: &[Choice] = &[
@@ -25,7 +25,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     acts(
         "session.intra_op_num_threads",
         "0",
-        Number(0, MAX_THREADS, |b, n| b.n_threads = told(n)),
+        Number(0, MAX_THREADS, |b, n| b.n_threads = explicit(n)),
         "The number of threads, the caller included; 0 for as many physical cores as the process \
          may use, given cgroups and affinity. Threads are not bound to cores.",
     )
@@ -95,7 +95,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     acts(
         "session.inter_op_num_threads",
         "0",
-        Number(0, MAX_THREADS, |b, n| b.branches.n_threads = told(n)),
+        Number(0, MAX_THREADS, |b, n| b.branches.n_threads = explicit(n)),
         "The number of branches that run in parallel if execution is parallel; 0 for the number \
          of threads of a step. Branches use the pool of the steps unless their number or spin \
          duration differs; ONNX Runtime always has a second pool.",
@@ -104,14 +104,14 @@ pub(super) const KEYS: &[ConfigKey] = &[
     .flag("--inter-op-threads"),
     acts(
         "session.inter_op.allow_spinning",
-        "as within steps",
+        "that of steps",
         Flag(|b, is_on| b.branches.spinning.is_off = !is_on),
         "0 disables spinning of workers that run branches. ONNX Runtime's default is 1.",
     )
     .method("inter_op_spinning"),
     acts(
         "session.inter_op.spin_duration_us",
-        "as within steps",
+        "that of steps",
         Number(0, MAX_MICROSECONDS, |b, n| {
             b.branches.spinning.limit = Some(Duration::from_micros(n));
         }),
@@ -126,7 +126,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ),
 ];
 
-/// A number of threads; 0 tells none.
-fn told(n: u64) -> Option<usize> {
+/// A number of threads; 0 means the default.
+fn explicit(n: u64) -> Option<usize> {
     usize::try_from(n).ok().filter(|&n| n > 0)
 }

@@ -10,7 +10,7 @@ use super::{Arguments, captures, first, truth};
 use crate::plan::SubPlan;
 use crate::run::{Arg, ControlError, Repeated, Run, Views};
 
-/// A loop that has more iterations than this does not get memory for the outputs of all at once: it may
+/// A loop with more iterations than this does not allocate the outputs of all in advance: it may
 /// be cancelled before.
 const MOST_COUNTED: i64 = 1 << 16;
 
@@ -61,7 +61,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether the body goes on as long as it may: its condition is the one that it is given, or true.
+/// Whether the loop only ends by its trip count: the body's condition is its input condition, or true.
 fn never_ends_early(body: &SubPlan) -> bool {
     let graph = &body.plan.graph;
     let Some(&next) = graph.outputs().first() else { return false };

@@ -1,7 +1,7 @@
-//! Control flow: If, Loop, Scan and SequenceMap run plans of their own.
+//! Control flow: If, Loop, Scan and SequenceMap run sub-plans.
 //!
-//! What a loop carries is moved into its body and out of it. Inputs that are scanned are read where
-//! they lie, and outputs that are stacked are written where they stay.
+//! Loop-carried values are moved into the body and out of it. Scanned inputs are read in
+//! place, and stacked outputs are written in place.
 
 // collects are bounded: as long as the graph's lists
 
@@ -23,12 +23,12 @@ use crate::run::{Arg, ControlError, Repeated, Run, Targets, Views};
 /// The inputs of one iteration.
 type Arguments<'v> = SmallVec<[Arg<'v>; 8]>;
 
-/// What a subgraph captures.
+/// The values that a subgraph captures.
 type Captures<'v> = SmallVec<[ValueView<'v>; 8]>;
 
 impl Run<'_> {
-    /// Runs a step of control flow. Of `inputs`, the first `n_own` are the node's, the others
-    /// those that its subgraphs capture.
+    /// Runs a control flow step. The first `n_own` of `inputs` are the node's, the others
+    /// are captured by its subgraphs.
     pub(crate) fn control(
         &self,
         action: &Action,
@@ -50,7 +50,7 @@ impl Run<'_> {
         }
     }
 
-    /// One iteration of a loop, if the run may have one more.
+    /// Starts one iteration of a loop, unless the run exceeds its limit.
     fn iteration(
         &self,
         body: &mut Repeated<'_>,

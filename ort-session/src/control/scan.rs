@@ -20,12 +20,12 @@ pub(crate) struct ScanSpec {
     input_reversed: Vec<bool>,
     output_axes: Vec<i64>,
     output_reversed: Vec<bool>,
-    /// Version 8: a batch dimension in front of everything, and sequence lengths as input 0.
+    /// Version 8: all inputs have a leading batch dimension, and input 0 has sequence lengths.
     is_batched: bool,
 }
 
 impl ScanSpec {
-    /// What the attributes of a Scan say; its operator has checked them.
+    /// The attributes of a Scan, which its operator has validated.
     pub(crate) fn of(node: &Node) -> Self {
         let ints = |name: &str| match node.attrs.get(name) {
             Some(Attr::Ints(ints)) => ints.clone(),
@@ -114,8 +114,8 @@ impl Run<'_> {
         Ok(outputs)
     }
 
-    /// Version 8: the same for each entry of the batch, up to its sequence length; what comes
-    /// after it is zero.
+    /// Version 8: the same for each entry of the batch, up to its sequence length; the rest
+    /// is zero.
     fn run_batched_scan(
         &self,
         body: &SubPlan,
@@ -163,7 +163,7 @@ impl Run<'_> {
         // bounded: by the inputs and outputs of the graph
         let mut outputs = Vec::with_capacity(n_outputs);
         for i in 0..n_outputs {
-            // bounded: by the iterations that were made
+            // bounded: by the completed iterations
             let mut column = Vec::with_capacity(n);
             for made in &entries {
                 let value =
@@ -186,7 +186,7 @@ impl ScanSpec {
     }
 }
 
-/// An output of a batch without entries.
+/// An output of an empty batch.
 fn nothing(body: &SubPlan, output: usize) -> Result<Value, KernelError> {
     let unknown = OpError::Unsupported { what: "an empty scan of unknown type" };
     let (dtype, mut shape) = empty(body, output).ok_or(unknown)?;

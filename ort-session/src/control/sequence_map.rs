@@ -1,5 +1,5 @@
 //! SequenceMap: `y…[i] = body(x[i], …)` for each item of the first input: items of the other
-//! sequences, and the tensors themselves.
+//! sequences, and tensors as a whole.
 
 // collects are bounded: as long as the graph's lists
 
@@ -33,7 +33,7 @@ impl Run<'_> {
         }
         let length = length.unwrap_or(0);
         let n_outputs = body.plan.graph.outputs().len();
-        // bounded: by the items that are there
+        // bounded: by the number of items
         let mut mapped = vec![Vec::with_capacity(length); n_outputs];
         let held = self.watch.map(|watch| watch.nothing_yet());
         let captures = captures(body, outer)?;
@@ -52,7 +52,7 @@ impl Run<'_> {
     }
 }
 
-/// Item `at` of a sequence; a tensor as it is.
+/// Item `at` of a sequence, or the tensor itself.
 fn item(view: ValueView<'_>, at: usize) -> Result<Arg<'_>, TensorError> {
     Ok(Arg::View(match view {
         ValueView::Tensor(_) => view,

@@ -1,4 +1,4 @@
-//! Parts of tensors along an axis, and tensors made of such parts.
+//! Slices of tensors along an axis, and tensors composed of slices.
 
 use ort_ep::KernelError;
 use ort_graph::OpError;
@@ -23,12 +23,12 @@ impl<'a> Sliced<'a> {
         Ok(Self { view, axis, is_reversed, shape })
     }
 
-    /// How many slices there are.
+    /// The number of slices.
     pub(super) fn len(&self) -> usize {
         self.view.shape()[self.axis]
     }
 
-    /// Slice `t`: a view where its elements lie side by side, and a copy otherwise.
+    /// Slice `t`: a view if its elements are contiguous, otherwise a copy.
     pub(super) fn slice(&self, t: usize) -> Result<Slice<'_>, TensorError> {
         let at = if self.is_reversed { self.len() - 1 - t } else { t };
         let (outer, _) = around(self.view.shape(), self.axis);
@@ -55,12 +55,12 @@ impl Slice<'_> {
     }
 }
 
-/// How many elements there are before and after a dimension.
+/// The number of elements before and after a dimension.
 fn around(shape: &[usize], axis: usize) -> (usize, usize) {
     (shape[..axis].iter().product(), shape[axis + 1..].iter().product())
 }
 
-/// `view[…, at, …]` along `axis`, that dimension gone.
+/// `view[…, at, …]` along `axis`, without that dimension.
 pub(super) fn slice(view: TensorView<'_>, axis: usize, at: usize) -> Result<Value, TensorError> {
     let (outer, inner) = around(view.shape(), axis);
     let n = view.shape()[axis];
@@ -89,8 +89,8 @@ pub(super) fn put(
     })
 }
 
-/// Whether the slices of a tensor of this shape along an axis are stretches of its elements.
-pub(super) fn are_stretches(shape: &[usize], axis: usize) -> bool {
+/// Whether the slices of a tensor of this shape along an axis are contiguous.
+pub(super) fn are_contiguous(shape: &[usize], axis: usize) -> bool {
     n_elements(&shape[..axis]) == Some(1)
 }
 
@@ -104,7 +104,7 @@ pub(super) fn prefix(value: &Value, length: i64) -> Result<Value, KernelError> {
     resized(view, &shape)
 }
 
-/// The same with zeros after it along dimension 0, `length` entries in all.
+/// The same, zero-padded along dimension 0 to `length` entries.
 pub(super) fn pad_to(value: &Value, length: usize) -> Result<Value, KernelError> {
     let view = value.as_tensor()?.view();
     let mut shape = Shape::from_slice(view.shape());

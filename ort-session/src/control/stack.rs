@@ -1,7 +1,7 @@
-//! What the iterations of a loop leave behind, side by side along a new axis.
+//! The outputs of a loop's iterations, stacked along a new axis.
 //!
-//! Where the body computes such an output into memory of its own, and its slice of the stack is one
-//! stretch of it, the body writes it there. Where the number of iterations is not known, the stack grows
+//! If the body allocates memory for such an output, and its slice of the stack is
+//! contiguous, the body writes directly to it. If the number of iterations is unknown, the stack grows
 //! by doubling.
 
 // collects are bounded: as long as the graph's lists
@@ -10,15 +10,15 @@ use ort_ep::KernelError;
 use ort_graph::{Dim, Graph, OpError, ValueId};
 use ort_tensor::{DType, Memory, Shape, Tensor, TensorError, TensorViewMut, Value};
 
-use super::slices::{are_stretches, put};
+use super::slices::{are_contiguous, put};
 use crate::plan::{Layout, Place, SubPlan};
 use crate::run::{ControlError, Memory as Target, Reservation, Run, Targets};
 
-/// The outputs of a loop that are stacked.
+/// The stacked outputs of a loop.
 #[derive(Debug)]
 pub(super) struct Stacks<'r> {
     stacks: Vec<Stack>,
-    /// Which outputs of the body they are: those from this one on.
+    /// The first stacked output of the body; the rest follow.
     first: usize,
     memory: &'r dyn Memory,
     held: Option<Reservation<'r>>,
@@ -28,9 +28,9 @@ pub(super) struct Stacks<'r> {
 struct Stack {
     axis: i64,
     is_reversed: bool,
-    /// How many iterations there are, if that is known.
+    /// The number of iterations, if known.
     n: Option<usize>,
-    /// How many are done.
+    /// The number of completed iterations.
     n_done: usize,
     made: Made,
 }
@@ -38,13 +38,13 @@ struct Stack {
 #[derive(Debug)]
 enum Made {
     Nothing,
-    /// A slice for each iteration that is done, or for all.
+    /// A slice for each completed iteration, or for all iterations.
     Slices {
         tensor: Tensor,
         axis: usize,
         item: Shape,
     },
-    /// One after the other: texts, and elements smaller than a byte.
+    /// A list, for strings and elements smaller than a byte.
     Values(Vec<Tensor>),
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Along {
 }
 
 impl<'r> Stacks<'r> {
-    /// For the outputs of a body from `first` on; of `n` iterations, or as many as there will be.
+    /// For the outputs of a body from `first` on; `n` iterations, or an unknown number.
     pub(super) fn new(
         run: &'r Run<'_>,
         body: &SubPlan,
@@ -73,7 +73,7 @@ impl<'r> Stacks<'r> {
         Self { stacks: (0..n_stacks).map(stack).collect(), first, memory: run.memory, held }
     }
 
-    /// The slices that the next iteration of a body with this layout writes itself.
+    /// The slices that the next iteration of a body with this layout writes directly.
     pub(super) fn targets(
         &mut self,
         graph: &Graph,
@@ -95,7 +95,7 @@ impl<'r> Stacks<'r> {
         Ok(Targets::new(targets))
     }
 
-    /// Adds what an iteration made of the outputs that were no targets, in order.
+    /// Adds the outputs of an iteration that were not written directly, in order.
     pub(super) fn add(
         &mut self,
         graph: &Graph,
@@ -125,7 +125,7 @@ impl<'r> Stacks<'r> {
 }
 
 impl Stack {
-    /// The memory of the next slice, if it is one stretch of the stack.
+    /// The memory of the next slice, if it is contiguous.
     fn slice(
         &mut self,
         dtype: DType,
@@ -137,14 +137,14 @@ impl Stack {
         }
         let at = self.at();
         Ok(match &mut self.made {
-            Made::Slices { tensor, axis, item } if are_stretches(tensor.shape(), *axis) => {
+            Made::Slices { tensor, axis, item } if are_contiguous(tensor.shape(), *axis) => {
                 tensor.view_mut().into_item(item, at)
             }
             _ => None,
         })
     }
 
-    /// Where the next slice goes.
+    /// The position of the next slice.
     fn at(&self) -> usize {
         match self.n {
             Some(n) if self.is_reversed => n - 1 - self.n_done,
@@ -152,7 +152,7 @@ impl Stack {
         }
     }
 
-    /// Makes room for the next slice; whether there are slices of this type.
+    /// Makes room for the next slice; returns whether this type is stored in slices.
     fn make_room(
         &mut self,
         dtype: DType,
@@ -208,7 +208,7 @@ impl Stack {
     }
 }
 
-/// What a stacked output without any element looks like: the body's shape, unknown dimensions 0.
+/// Type and shape of a stacked output without elements: the body's shape, with unknown dimensions 0.
 pub(super) fn empty(body: &SubPlan, output: usize) -> Option<(DType, Shape)> {
     let graph = &body.plan.graph;
     let id: ValueId = *graph.outputs().get(output)?;
@@ -217,7 +217,7 @@ pub(super) fn empty(body: &SubPlan, output: usize) -> Option<(DType, Shape)> {
     Some((graph.fact(id).dtype()?, dims.iter().map(dim).collect()))
 }
 
-/// The tensors, of which there is at least one, side by side along a new dimension at `axis`.
+/// The tensors, at least one, stacked along a new dimension at `axis`.
 pub(super) fn stacked(
     values: &[Tensor],
     axis: i64,

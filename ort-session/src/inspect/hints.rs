@@ -1,4 +1,4 @@
-//! What only a `.ort` file says: its version, what is odd about it, and hints that need not be followed.
+//! What only a `.ort` file has: its version, warnings, and optional hints.
 
 // collects are bounded: as long as the file's lists
 
@@ -10,7 +10,7 @@ use ort_loader::ModelBytes;
 use super::Hints;
 use crate::error::SessionError;
 
-/// What the format of a file says besides the model.
+/// The parts of a file besides the model.
 pub(super) struct OrtFile {
     pub(super) format: &'static str,
     pub(super) version: String,
@@ -19,7 +19,7 @@ pub(super) struct OrtFile {
 }
 
 impl OrtFile {
-    /// Nothing, if the file is a `.onnx` file.
+    /// Empty for a `.onnx` file.
     pub(super) fn of(bytes: &ModelBytes) -> Result<Self, SessionError> {
         if ort_onnx::is_onnx(bytes.as_slice()) {
             let (version, warnings) = (String::new(), Vec::new());
@@ -38,7 +38,7 @@ impl OrtFile {
     }
 }
 
-/// Sums over graphs.
+/// Totals over graphs.
 #[derive(Default)]
 struct Counts<'a> {
     n_edges: usize,
@@ -47,7 +47,7 @@ struct Counts<'a> {
 }
 
 impl<'a> Counts<'a> {
-    /// Adds a graph and all graphs below it.
+    /// Adds a graph and its subgraphs.
     fn add(&mut self, graph: Graph<'a>) {
         for node in graph.nodes() {
             if let Some(provider) = node.execution_provider_type().filter(|name| !name.is_empty()) {

@@ -1,4 +1,4 @@
-//! Weights that are denormal numbers: too small for a normal float, and slow wherever they are not
+//! Weights with denormal numbers: too small for a normal float, and slow wherever they are not
 //! flushed to zero.
 
 // collects are bounded: as long as the file's lists
@@ -10,7 +10,7 @@ use ort_tensor::DType;
 use super::opened;
 use crate::error::SessionError;
 
-/// An initializer with denormal numbers in it.
+/// An initializer with denormal numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DenormalWeights {
@@ -18,13 +18,13 @@ pub struct DenormalWeights {
     pub name: String,
     /// Its element type.
     pub dtype: DType,
-    /// How many of its elements are denormal.
+    /// The number of denormal elements.
     pub n_denormal: usize,
-    /// How many elements it has.
+    /// The number of elements.
     pub n_elements: usize,
 }
 
-/// The initializers, of all graphs, that have denormal numbers in them, those with most of them
+/// The initializers of all graphs with denormal numbers, those with most of them
 /// first. Types: float16, bfloat16, float and double. Reads every weight of these types once.
 ///
 /// # Errors
@@ -55,8 +55,8 @@ fn of_tensor(tensor: &Tensor<'_>) -> Option<DenormalWeights> {
     (n_denormal > 0).then_some(DenormalWeights { name, dtype, n_denormal, n_elements })
 }
 
-/// A number is denormal if its exponent is zero and its fraction is not. The data may lie anywhere;
-/// a loop without branches lets the compiler look at many elements at once.
+/// A number is denormal if its exponent is zero and its fraction is not. The data may be unaligned;
+/// a loop without branches lets the compiler vectorize.
 fn denormal_floats(raw: &[u8]) -> usize {
     let (words, _) = raw.as_chunks();
     let is_denormal = |word: &[u8; 4]| f32::from_le_bytes(*word).is_subnormal();

@@ -1,11 +1,11 @@
-//! Bytes that may be taken, by any number of threads.
+//! A budget of bytes, shared by any number of threads.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::LoadLimitError;
 
-/// How many bytes constants may take, and have taken.
+/// The limit for constants, and how much of it is used.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     limit: Option<usize>,
@@ -18,8 +18,8 @@ impl Budget {
         Self { limit, taken: AtomicUsize::new(taken), exceeded: OnceLock::new() }
     }
 
-    /// Takes so many bytes for a constant. False if there are not as many left; that is remembered, so
-    /// that whether all fits does not depend on who comes first.
+    /// Takes bytes for a constant. Returns false if fewer are left; this is remembered, so
+    /// that the outcome does not depend on the order of threads.
     pub(crate) fn take(&self, n_bytes: usize, value: &str) -> bool {
         let Some(limit) = self.limit else { return true };
         let add = |taken: usize| Some(taken.saturating_add(n_bytes));
@@ -32,10 +32,10 @@ impl Budget {
         found <= limit
     }
 
-    /// That all was there that was wanted.
+    /// Checks that no request was denied.
     ///
     /// # Errors
-    /// If not.
+    /// If one was.
     pub(crate) fn check(&self) -> Result<(), LoadLimitError> {
         self.exceeded.get().cloned().map_or(Ok(()), Err)
     }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_much_is_not_taken_and_not_forgotten() {
+    fn a_denied_request_takes_nothing_and_is_remembered() {
         let budget = Budget::new(Some(100), 40);
         assert!(budget.take(60, "a") && budget.check().is_ok());
         assert!(!budget.take(1, "b") && !budget.take(usize::MAX, "c"));

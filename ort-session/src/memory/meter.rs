@@ -1,4 +1,4 @@
-//! Looks up what of each piece of memory is resident, and counts no piece twice.
+//! Measures the residency of each block of memory, and counts no block twice.
 
 use std::collections::HashSet;
 
@@ -7,15 +7,15 @@ use ort_tensor::Tensor;
 
 use super::{Retained, Usage};
 
-/// How many pieces of a kind are named.
+/// The number of named blocks of a kind.
 const N_NAMED: usize = 5;
 
-/// A look at this process' pages.
+/// A measurement of this process' pages.
 #[derive(Debug)]
 pub(super) struct Meter {
-    /// None where the system does not tell.
+    /// `None` where the system does not report it.
     table: Option<PageTable>,
-    /// The addresses of what was counted.
+    /// The addresses of counted blocks.
     seen: HashSet<usize>,
 }
 
@@ -24,13 +24,13 @@ impl Meter {
         Self { table: PageTable::open().ok().flatten(), seen: HashSet::new() }
     }
 
-    /// A kind to add to.
+    /// An empty total of a kind.
     pub(super) fn nothing(&self) -> Retained {
         let residency = self.table.as_ref().map(|_| Residency::default());
         Retained { usage: Usage { virtual_bytes: 0, residency }, ..Retained::default() }
     }
 
-    /// What of these bytes is in memory, counted before or not.
+    /// The usage of these bytes, whether they were counted before or not.
     pub(super) fn usage(&mut self, bytes: &[u8]) -> Usage {
         let residency = self.table.as_mut().and_then(|table| table.residency(bytes).ok());
         Usage { virtual_bytes: bytes.len(), residency }
@@ -44,7 +44,7 @@ impl Meter {
         }
     }
 
-    /// Adds a tensor. Strings are small objects that were just written: they count as resident.
+    /// Adds a tensor. Strings are small objects that were written recently: they count as resident.
     pub(super) fn add_tensor(&mut self, to: &mut Retained, name: &str, tensor: &Tensor) {
         let view = tensor.view();
         if let Some(bytes) = view.as_bytes() {

@@ -1,4 +1,4 @@
-//! What a session's memory is for.
+//! The memory of a session by purpose.
 
 // collects are bounded: as long as the graph's lists
 
@@ -18,60 +18,60 @@ use crate::session::Session;
 
 /// A session's memory by kind. Memory that several constants share is counted once.
 ///
-/// Every kind of constant is here, and every block that runs compute in; what a run is using at
-/// this moment is not. What the kernels hold beyond packed constants is part of
+/// It includes all constants, and all blocks retained for runs; not the memory of runs in
+/// progress. The memory of kernels besides packed constants is part of
 /// [`objects`](Self::objects).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryReport {
-    /// The model's bytes as a whole, those of its other files among them.
+    /// The model's bytes as a whole, including external data.
     pub model: ModelUsage,
-    /// Constants that are slices of the model's bytes: if those are mapped, shared with every
+    /// Constants that are slices of the model's bytes. If those are mapped, they are shared with every
     /// process that maps the file.
     pub weights_mapped: Retained,
-    /// Constants in memory of their own, by reason; each reason once.
+    /// Constants in their own memory, by reason; each reason once.
     pub weights_copied: Vec<(CopyReason, Retained)>,
-    /// How many constants have no elements any more: all kernels that read them have them packed.
+    /// The number of constants whose elements were released: all kernels that read them have packed copies.
     pub weights_released: usize,
-    /// Constants as kernels want them, as slices of the model's bytes: the file has them in that form.
+    /// Packed constants that are slices of the model's bytes: the file is a packed file.
     pub packed_mapped: Retained,
-    /// Constants as kernels want them, in memory of this session.
+    /// Packed constants in the session's own memory.
     pub packed_heap: Retained,
-    /// What each signature of input shapes seen so far needs for a run.
+    /// The memory for a run of each signature of input shapes seen so far.
     pub activations_planned: Planned,
-    /// The blocks of runs that are over and the memory of outputs that were dropped, kept for runs to
-    /// come.
+    /// The blocks of finished runs and the memory of dropped outputs, retained for future
+    /// runs.
     pub activations_retained: Retained,
-    /// The graph, the plan and the kernels: many small objects. An estimate from below: their own
-    /// sizes, names and lists are added up, and what the allocator adds is not.
+    /// The graph, the plan and the kernels: many small objects. A lower bound: the sum of their
+    /// sizes, names and lists, without the overhead of the allocator.
     pub objects: Objects,
 }
 
-/// How the model's bytes are held, and what of them is in memory.
+/// The owner of the model's bytes, and their usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelUsage {
-    /// What owns those of the model's own file.
+    /// The owner of the bytes of the model's own file.
     pub kind: Kind,
-    /// All of them.
+    /// All bytes.
     pub whole: Usage,
     /// The elements of the file's initializers, whether the session still reads them or not.
     pub weights: Usage,
-    /// The packed forms of constants that the file holds.
+    /// The packed constants in the file.
     pub packed: Usage,
     /// Everything else: tables, names, attributes.
     pub structure: Usage,
 }
 
-/// Why a constant is no slice of the model's bytes.
+/// Why a constant is not a slice of the model's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum CopyReason {
-    /// It lies in the file where no element of its type may lie.
+    /// It is not aligned for its type in the file.
     NotAligned,
-    /// It was made when the model was loaded: folded by the optimizer, or sparse in the file.
+    /// It was computed during loading: folded by the optimizer, or sparse in the file.
     Computed,
-    /// It consists of strings.
+    /// It has strings.
     Strings,
 }
 
@@ -84,30 +84,30 @@ impl CopyReason {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retained {
-    /// How many pieces.
+    /// The number of blocks.
     pub count: usize,
-    /// All of them together.
+    /// Their total.
     pub usage: Usage,
-    /// The largest few, the largest first: the names of constants, or how they are packed.
+    /// The largest few, in descending order: the names of constants, or of their packing.
     pub largest: Vec<(String, usize)>,
 }
 
-/// How many addresses something takes, and what of them is in memory. In bytes.
+/// The size of memory, and how much of it is resident, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// All of it, in memory or not.
+    /// All of it, resident or not.
     pub virtual_bytes: usize,
-    /// What of it is in memory; `None` where the system does not tell.
+    /// The resident part; `None` where the system does not report it.
     pub residency: Option<Residency>,
 }
 
-/// What runs need.
+/// The memory that runs need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Planned {
-    /// How many signatures of input shapes are planned, those of subgraphs among them.
+    /// The number of planned signatures of input shapes, including those of subgraphs.
     pub signatures: usize,
-    /// Their blocks together.
+    /// The total of their blocks.
     pub n_bytes: usize,
     /// The largest block.
     pub largest: usize,
@@ -165,14 +165,14 @@ impl MemoryReport {
         }
     }
 
-    /// Constants in memory of their own, in bytes.
+    /// The size of constants in their own memory, in bytes.
     pub fn copied_bytes(&self) -> usize {
         self.weights_copied.iter().map(|(_, retained)| retained.n_bytes()).sum()
     }
 }
 
 impl Retained {
-    /// How many bytes all pieces have, in memory or not.
+    /// The total size, resident or not.
     pub const fn n_bytes(&self) -> usize {
         self.usage.virtual_bytes
     }
@@ -183,7 +183,7 @@ fn constants(graph: &Graph) -> impl Iterator<Item = (&str, &Tensor)> {
     graph.value_ids().filter_map(named)
 }
 
-/// Why a constant is no slice of the model's bytes; `None` if it is one.
+/// Why a constant is not a slice of the model's bytes; `None` if it is.
 fn copy_reason(name: &str, tensor: &Tensor, origins: &Origins) -> Option<CopyReason> {
     match tensor.view().as_strings() {
         _ if tensor.is_shared() => None,
@@ -225,7 +225,7 @@ impl Add for Usage {
     }
 }
 
-/// What is left without a part. Pages may come and go between two looks: never below nothing.
+/// The rest without a part. Pages may come and go between two measurements: saturates at zero.
 impl Sub for Usage {
     type Output = Self;
 

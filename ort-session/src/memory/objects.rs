@@ -1,4 +1,4 @@
-//! How much the graph and the plan take: what their objects say of their own size, added up.
+//! The memory of the graph and the plan: the sum of the sizes of their objects.
 
 use std::mem::size_of_val;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::Objects;
 use crate::plan::{Action, Layout, Place, Plan, Step, StepLayout};
 
 impl Objects {
-    /// Adds a plan without the plans below it.
+    /// Adds a plan without its sub-plans.
     pub(super) fn add(&mut self, plan: &Plan) {
         self.graph += of_graph(&plan.graph);
         self.plan += plan.steps.iter().map(of_step).sum::<usize>();
@@ -42,7 +42,7 @@ fn of_node(node: &Node) -> usize {
 fn of_attribute(attr: &Attr) -> usize {
     let strings =
         |strings: &[String]| size_of_val(strings) + strings.iter().map(String::len).sum::<usize>();
-    // What is within: the elements of lists, the objects of graphs.
+    // The content: the elements of lists, the objects of graphs.
     let within = match attr {
         Attr::String(text) => text.len(),
         Attr::Tensor(tensor) => of_tensor(tensor),

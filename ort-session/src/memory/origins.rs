@@ -1,4 +1,4 @@
-//! What a file says of its initializers, kept for the time when the graph no longer tells.
+//! The positions of initializers in files, kept for when the graph no longer has them.
 
 // collects are bounded: as long as the graph's lists
 
@@ -9,21 +9,21 @@ use bytes::Bytes;
 use ort_graph::parsed::{Contents, Graph, Tensor};
 use ort_loader::ModelBytes;
 
-/// Where files hold the elements of initializers and what is packed of them, and which had to be copied.
+/// The positions of initializers' elements and packed constants in files, and which were misaligned.
 #[derive(Debug, Default)]
 pub(crate) struct Origins {
     /// The elements of initializers.
     pub(super) weights: Vec<Place>,
-    /// Packed forms of initializers.
+    /// Packed constants.
     pub(super) packed: Vec<Place>,
     not_aligned: HashSet<Box<str>>,
 }
 
-/// A part of a file: the model's own (0) or one of the others, and a range of its bytes.
+/// A range of bytes in the model's own file (0) or in one of its external files.
 pub(super) type Place = (usize, Range<usize>);
 
 impl Origins {
-    /// Those of a graph and all graphs below it.
+    /// The origins in a graph and its subgraphs.
     pub(crate) fn of(graph: &Graph<'_>, bytes: &ModelBytes, external: &[ModelBytes]) -> Self {
         let mut origins = Self::default();
         let files: Vec<&ModelBytes> = std::iter::once(bytes).chain(external).collect();
@@ -51,7 +51,7 @@ impl Origins {
         }
     }
 
-    /// Whether the file holds an initializer of this name where its type may not lie.
+    /// Whether the file has an initializer of this name that is not aligned for its type.
     pub(crate) fn is_not_aligned(&self, name: &str) -> bool {
         self.not_aligned.contains(name)
     }

@@ -1,4 +1,4 @@
-//! Where in one block each buffer lives, so that no two that live at once overlap.
+//! Places buffers in one block, so that no two overlap that live at the same time.
 
 // collects are bounded: as long as the graph's lists
 
@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Range;
 
-/// A buffer that must live from step `first` to step `last`, both included.
+/// A buffer that lives from step `first` to step `last`, inclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Buffer {
     pub(super) n_bytes: usize,
@@ -14,20 +14,20 @@ pub(super) struct Buffer {
     pub(super) last: usize,
 }
 
-/// Offsets are multiples of this: a cache line, and the width of the widest register.
+/// The alignment of offsets: a cache line, and the width of the widest register.
 const ALIGN: usize = 64;
 
-/// How often the order of placing is changed in search of a smaller block, at most.
+/// The maximum number of placement orders tried in search of a smaller block.
 const MAX_TRIES: usize = 32;
 
-/// A try compares all pairs of buffers at worst. So many comparisons take about a millisecond, and a
+/// The maximum number of pairwise comparisons, about a millisecond. A try compares all pairs of buffers at worst, so a
 /// network of a thousand buffers gets one try.
 const MAX_COMPARISONS: usize = 1 << 20;
 
-/// So many buffers are placed by their sizes; of more, one after the other as they come to life.
+/// Up to this many buffers are placed by size; more are placed in order of their lifetimes.
 const MAX_BY_SIZE: usize = 4096;
 
-/// Where every buffer lives.
+/// The position of every buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Placement {
     /// By buffer.
@@ -36,17 +36,17 @@ pub(super) struct Placement {
     pub(super) n_bytes: usize,
 }
 
-/// Places the buffers in a block that is as small as can be found; none is smaller than `bound`,
-/// the most of what [`live_bytes`] says.
+/// Places the buffers in a block, as small as possible; none is smaller than `bound`,
+/// the maximum of [`live_bytes`].
 ///
-/// The largest goes first; each takes the lowest gap that is free during its whole life. This is
+/// The largest goes first; each takes the lowest gap that is free during its lifetime. This is
 /// "greedy by size" of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
-/// Inference" (2020), which meets the bound on four real networks of five. Where it does not, the
-/// buffer that ended up on top was placed too late: it goes first, and all are placed again. That
-/// met the bound on every network we have, within 18 tries.
+/// Inference" (2020), which meets the bound on four of five real networks. Where it does not, the
+/// topmost buffer was placed too late: it goes first, and all are placed again. That
+/// met the bound on every tested network, within 18 tries.
 ///
-/// That takes a time that grows with the square of their number, so very many are placed in the order of
-/// their lives instead, each in the smallest gap that holds it: n log n.
+/// This takes quadratic time, so very many buffers are placed in the order of
+/// their lifetimes instead, each in the smallest gap that fits: n log n.
 pub(super) fn place(buffers: &[Buffer], bound: usize) -> Placement {
     if buffers.len() > MAX_BY_SIZE {
         return place_in_time(buffers);
@@ -68,7 +68,7 @@ pub(super) fn place(buffers: &[Buffer], bound: usize) -> Placement {
     best
 }
 
-/// A buffer that has its place.
+/// A placed buffer.
 struct Placed {
     range: Range<usize>,
     first: usize,
@@ -78,7 +78,7 @@ struct Placed {
 fn place_in(order: &[usize], buffers: &[Buffer]) -> Placement {
     // bounded: by the nodes and values of the graph
     let mut ranges = vec![0..0; buffers.len()];
-    // In the order of their offsets.
+    // Sorted by offset.
     // bounded: by the nodes and values of the graph
     let mut placed: Vec<Placed> = Vec::with_capacity(buffers.len());
     for &i in order {
@@ -103,7 +103,7 @@ fn place_in(order: &[usize], buffers: &[Buffer]) -> Placement {
     placement
 }
 
-/// Each buffer in the smallest gap that those leave which live when its life begins.
+/// Places each buffer in the smallest gap between those that are live when its lifetime begins.
 fn place_in_time(buffers: &[Buffer]) -> Placement {
     let mut order: Vec<usize> = (0..buffers.len()).filter(|&i| buffers[i].n_bytes > 0).collect();
     order.sort_by_key(|&i| (buffers[i].first, Reverse(buffers[i].n_bytes), i));
@@ -126,10 +126,10 @@ fn place_in_time(buffers: &[Buffer]) -> Placement {
     Placement { ranges, n_bytes: gaps.end }
 }
 
-/// What is free in a block that grows.
+/// The free ranges of a growing block.
 #[derive(Default)]
 struct Gaps {
-    /// Lengths by start. No two touch.
+    /// Lengths by start. No two are adjacent.
     by_start: BTreeMap<usize, usize>,
     /// The same, as length and start.
     by_len: BTreeSet<(usize, usize)>,
@@ -137,10 +137,10 @@ struct Gaps {
 }
 
 impl Gaps {
-    /// Where `len` bytes are from now on: in the smallest gap that holds them, or at the end.
+    /// Allocates `len` bytes: in the smallest gap that fits, or at the end.
     fn take(&mut self, len: usize) -> usize {
         let found = self.by_len.range((len, 0)..).next().copied();
-        // The gap at the end grows.
+        // A gap at the end is extended.
         let at_end = || self.by_start.last_key_value().filter(|(s, len)| *s + *len == self.end);
         let found = found.or_else(|| at_end().map(|(&start, &len)| (len, start)));
         let Some((gap, start)) = found else {
@@ -182,14 +182,14 @@ impl Gaps {
 }
 
 impl Placement {
-    /// Where the topmost buffer ends.
+    /// The end of the topmost buffer.
     fn end(&self) -> usize {
         self.ranges.iter().map(|range| range.end).max().unwrap_or(0)
     }
 }
 
-/// For each step, how many bytes live then, each buffer rounded up to whole lines. No block can be
-/// smaller than the most of them.
+/// For each step, the size of live buffers, each rounded up to whole cache lines. Their maximum is a
+/// lower bound of the block.
 pub(super) fn live_bytes(buffers: &[Buffer], n_steps: usize) -> Vec<usize> {
     // bounded: by the nodes and values of the graph
     let (mut born, mut dead) = (vec![0; n_steps], vec![0; n_steps + 1]);
@@ -220,7 +220,7 @@ mod tests {
         live_bytes(buffers, n_steps).into_iter().max().unwrap_or(0)
     }
 
-    /// Lives and sizes as they come.
+    /// Random lifetimes and sizes.
     fn random(rng: &mut Rng, n_buffers: usize, max_life: usize) -> Vec<Buffer> {
         let draw = |_| {
             let (n_bytes, first) = (rng.index(5000), rng.index(50));
@@ -229,7 +229,7 @@ mod tests {
         (0..n_buffers).map(draw).collect()
     }
 
-    /// A network: every step reads the last value and at times an early one, and has scratch.
+    /// A network: every step reads the last value and sometimes an early one, and has scratch memory.
     fn network(rng: &mut Rng, n_steps: usize) -> Vec<Buffer> {
         let mut buffers = Vec::new();
         for step in 0..n_steps {
@@ -242,7 +242,7 @@ mod tests {
         buffers
     }
 
-    fn assert_sound(buffers: &[Buffer], placement: &Placement) {
+    fn assert_valid(buffers: &[Buffer], placement: &Placement) {
         assert!(placement.n_bytes >= bound(buffers));
         assert_eq!(placement.n_bytes % ALIGN, 0);
         for (i, a) in buffers.iter().enumerate() {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_takes_nothing() {
+    fn no_buffers_need_no_memory() {
         for buffers in [vec![], vec![buffer(0, 0, 3), buffer(0, 1, 2)]] {
             assert_eq!(place(&buffers, 0).n_bytes, 0);
         }
@@ -278,14 +278,14 @@ mod tests {
                 0 => random(&mut rng, round * 3, 1 + round % 11),
                 _ => network(&mut rng, round * 2),
             };
-            assert_sound(&buffers, &place(&buffers, bound(&buffers)));
-            assert_sound(&buffers, &place_in_time(&buffers));
+            assert_valid(&buffers, &place(&buffers, bound(&buffers)));
+            assert_valid(&buffers, &place_in_time(&buffers));
         }
     }
 
     #[test]
-    fn what_ends_up_on_top_goes_first_the_next_time() {
-        // By size, the two of 4 lines leave a gap of 3 between them which the last does not fit.
+    fn the_topmost_buffer_goes_first_on_the_next_try() {
+        // By size, the two of 4 lines leave a gap of 3 between them that is too small for the last.
         let lines = |n, first, last| buffer(n * ALIGN, first, last);
         let buffers = [lines(5, 0, 1), lines(4, 1, 2), lines(4, 3, 4), lines(3, 2, 3)];
         assert_eq!(place(&buffers, bound(&buffers)).n_bytes, bound(&buffers));
@@ -314,7 +314,7 @@ mod tests {
         assert!(buffers.len() > MAX_BY_SIZE);
         let (found, bound) = (place(&buffers, 0), bound(&buffers));
         assert!(found.n_bytes * 100 <= bound * 135, "{} where {bound} are needed", found.n_bytes);
-        // All of them to the end.
+        // All of them live to the end.
         let lasting: Vec<_> = (0..60_000).map(|i| buffer(ALIGN, i, 60_000)).collect();
         assert_eq!(place(&lasting, 0).n_bytes, 60_000 * ALIGN);
     }

@@ -1,14 +1,14 @@
 //! The arena of a run with parallel regions.
 //!
 //! ```text
-//! block:   what lives before or after the fork │ branch 0's own │ branch 1's own
+//! block:   live before or after the fork       │ branch 0's own │ branch 1's own
 //! before:    written                           │    ·           │    ·
 //! branch 0:  read, or written for later        │  written       │    ·
 //! branch 1:  read, or written for later        │    ·           │  written
 //! ```
 //!
-//! What only one branch uses shares a range in which one buffer may follow another; the rest that
-//! a region touches lives as long as the region. So no branch's memory depends on how far another is.
+//! Buffers used by only one branch share a range in which they may reuse memory; others that
+//! a region uses live as long as the region. So no branch's memory depends on the progress of another.
 
 // collects are bounded: as long as the graph's lists
 
@@ -17,19 +17,19 @@ use std::ops::Range;
 
 use super::arena::{self, Buffer, Placement};
 
-/// Branches that run side by side.
+/// Branches that run in parallel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Branches {
-    /// All of their steps.
+    /// The steps of all branches.
     pub(crate) steps: Range<usize>,
-    /// The steps of each, those that cost most first.
+    /// The steps of each branch, the most expensive first.
     pub(crate) branches: Vec<Range<usize>>,
-    /// What they touch of the block, in ascending order, each with the branch that may write it; none
+    /// The ranges of the block that they use, in ascending order, each with the branch that may write it, or `None`
     /// if all may read it.
     pub(crate) slabs: Vec<(Range<usize>, Option<usize>)>,
 }
 
-/// The region and the branch that a step belongs to.
+/// The region and the branch of a step.
 pub(super) fn branch_of(regions: &[Branches], step: usize) -> Option<(usize, usize)> {
     let region = region_of(regions, step)?;
     let branch = regions[region].branches.iter().position(|steps| steps.contains(&step))?;
@@ -48,16 +48,16 @@ pub(super) struct Block {
     pub(super) live_bytes: Vec<usize>,
 }
 
-/// What one branch alone uses of the block.
+/// The range of the block that one branch uses alone.
 struct ArenaRange {
     region: usize,
     branch: usize,
-    /// The buffers that are in it, and where.
+    /// The buffers in it, and their offsets.
     buffers: Vec<usize>,
     inner: Placement,
 }
 
-/// Places all buffers, and notes in `regions` who may touch what. `reads` gives the buffers that a step
+/// Places all buffers, and records the ranges and their branches in `regions`. `reads` returns the buffers that a step
 /// reads.
 pub(super) fn place(
     buffers: &[Buffer],
@@ -68,7 +68,7 @@ pub(super) fn place(
     let own = own_ranges(buffers, regions, n_steps);
     let mut all: Vec<_> = buffers.iter().map(|buffer| extended(buffer, regions)).collect();
     for ArenaRange { region, buffers, inner, .. } in &own {
-        // They take no place themselves; the range does.
+        // They have no place in the block themselves; the range does.
         buffers.iter().for_each(|&i| all[i].n_bytes = 0);
         let Range { start, end } = regions[*region].steps;
         all.push(Buffer { n_bytes: inner.n_bytes, first: start, last: end - 1 });
@@ -83,7 +83,7 @@ pub(super) fn place(
         regions[*region].slabs.push((place, Some(*branch)));
     }
     for (buffer, range) in buffers.iter().zip(&block.placement.ranges) {
-        // Made in a branch, and needed after it.
+        // Written in a branch, and read after it.
         if let Some((region, branch)) = branch_of(regions, buffer.first)
             && home(buffer, regions).is_none()
         {
@@ -101,7 +101,7 @@ pub(super) fn place(
     block
 }
 
-/// The range of each branch that has buffers of its own.
+/// The ranges of branches with their own buffers.
 fn own_ranges(buffers: &[Buffer], regions: &[Branches], n_steps: usize) -> Vec<ArenaRange> {
     let mut own: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (i, buffer) in buffers.iter().enumerate() {
@@ -128,7 +128,7 @@ fn home(buffer: &Buffer, regions: &[Branches]) -> Option<(usize, usize)> {
     branch_of(regions, buffer.first).filter(|&home| branch_of(regions, buffer.last) == Some(home))
 }
 
-/// The same buffer, there for all of a region if it is there for any step of it.
+/// The same buffer, with a lifetime that covers whole regions.
 fn extended(buffer: &Buffer, regions: &[Branches]) -> Buffer {
     let region = |step| region_of(regions, step).map(|region| &regions[region].steps);
     Buffer {
@@ -146,7 +146,7 @@ mod tests {
         Buffer { n_bytes, first, last }
     }
 
-    /// 0, then 1 and 2 beside 3 and 4, then 5.
+    /// 0, then 1 and 2 in parallel with 3 and 4, then 5.
     fn region() -> Branches {
         Branches { steps: 1..5, branches: vec![3..5, 1..3], slabs: vec![] }
     }
@@ -162,12 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn branches_write_apart_and_read_what_was_there() {
+    fn branches_write_separate_ranges_and_read_shared_ones() {
         let buffers = [
             buffer(100, 0, 3), // read by both
             buffer(200, 1, 1), // within the second branch, one after the other
             buffer(200, 2, 2),
-            buffer(300, 3, 4), // within the first
+            buffer(300, 3, 4), // within the first branch
             buffer(400, 4, 5), // of the first for later
             buffer(500, 5, 5),
         ];
@@ -187,7 +187,7 @@ mod tests {
             assert!(end <= range.start, "{:?}", regions[0].slabs);
             end = range.end;
         }
-        // Nobody writes over what was there, not even when its last reader is in a branch that is gone.
+        // It is not overwritten, even if its last reader is in a branch that has finished.
         regions[0] = region();
         regions[0].branches.pop();
         let lives = place(&[buffer(100, 0, 2)], &mut regions, 6, |_| vec![]).live_bytes;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn without_forks_all_is_as_it_was() {
+    fn without_regions_the_placement_is_unchanged() {
         let buffers = [buffer(100, 0, 1), buffer(100, 1, 2), buffer(100, 2, 3)];
         let Block { placement, live_bytes } = place(&buffers, &mut [], 4, |_| vec![]);
         assert_eq!(placement, arena::place(&buffers, 256));

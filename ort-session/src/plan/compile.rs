@@ -1,4 +1,4 @@
-//! From a graph to a plan: who runs which nodes, in which order.
+//! From a graph to a plan: which provider runs which nodes, in which order.
 
 // collects are bounded: as long as the graph's lists
 
@@ -17,28 +17,28 @@ use crate::control::ScanSpec;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// Nodes form a cycle.
+    /// The graph has a cycle.
     #[error(transparent)]
     Cycle(#[from] CycleError),
-    /// No provider takes these nodes.
+    /// No provider claims these nodes.
     #[error("no execution provider runs {}", nodes.join(", "))]
     Unclaimed {
         /// The nodes, each as `name (operator)`.
         nodes: Vec<String>,
     },
-    /// A provider could not compile what it claimed.
+    /// A provider could not compile its claim.
     #[error("node `{node}` ({op_type}): {error}")]
     Compile {
         /// The node.
         node: String,
         /// Its operator.
         op_type: String,
-        /// What is wrong.
+        /// The error.
         error: Box<CompileError>,
     },
-    /// The file does not have the elements of a constant, only packed forms that are not what the node's
-    /// kernel wants.
-    #[error("node `{node}` ({op_type}) reads `{value}`, of which the file has packed forms only")]
+    /// The file only has packed copies of a constant, which are not the ones that the node's
+    /// kernel needs.
+    #[error("node `{node}` ({op_type}) reads `{value}`, of which the file only has packed forms")]
     Released {
         /// The node.
         node: String,
@@ -47,40 +47,40 @@ pub enum PlanError {
         /// The constant.
         value: String,
     },
-    /// Shapes do not fit, now that the inputs' are known.
+    /// Shape inference failed with the shapes of the inputs.
     #[error("node `{node}`: {error}")]
     Shapes {
         /// The node.
         node: String,
-        /// What is wrong.
+        /// The error.
         error: Box<OpError>,
     },
-    /// A kernel does not take the shapes.
+    /// A kernel rejected the shapes.
     #[error("node `{node}`: {error}")]
     Prepare {
         /// The node.
         node: String,
-        /// What is wrong.
+        /// The error.
         error: Box<KernelError>,
     },
-    /// The caller called [`Cancel::cancel`].
+    /// [`Cancel::cancel`] was called.
     #[error("compiling was cancelled")]
     Cancelled,
-    /// A kernel panicked when it was told the shapes.
+    /// A kernel panicked while it prepared for the shapes.
     #[error("node `{node}` panicked: {message}")]
     Panicked {
         /// The node.
         node: String,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
-    /// The system does not have the memory for the intermediate values.
+    /// The intermediate values cannot be allocated.
     #[error("the intermediate values take {n_bytes} bytes, which cannot be allocated")]
     Arena {
         /// The size of the arena.
         n_bytes: usize,
     },
-    /// A value that would not fit into memory.
+    /// A value too large for memory.
     #[error("node `{node}`: the result is too large")]
     TooLarge {
         /// The node.
@@ -88,15 +88,15 @@ pub enum PlanError {
     },
 }
 
-/// What a graph is compiled with.
+/// The settings of compilation.
 pub(crate) struct Compiler<'a> {
     pub(crate) providers: &'a [Arc<dyn ExecutionProvider>],
     pub(crate) packs: &'a dyn PackStore,
-    /// Who compiles and packs.
+    /// The threads that compile and pack.
     pub(crate) threads: &'a dyn Threads,
-    /// How many branches of a graph may run side by side.
+    /// The maximum number of branches that run in parallel.
     pub(crate) n_branches: usize,
-    /// Who may end it early.
+    /// Cancels compilation.
     pub(crate) cancel: Option<&'a Cancel>,
 }
 
@@ -125,9 +125,9 @@ impl Compiler<'_> {
         Ok(Plan::new(graph, order, steps, self.n_branches))
     }
 
-    /// Who runs which nodes: the first provider that claims a node, from the last node to the
-    /// first, so that a claim of several nodes finds those before its root still free. It takes
-    /// none that a provider before its own would claim; then its root is a step of its own.
+    /// Assigns nodes to providers: the first provider that claims a node, from the last node to the
+    /// first, so that a claim of several nodes finds those before its root still free. A claim must not
+    /// contain nodes that an earlier provider would claim; otherwise its root is a separate step.
     fn claims(&self, graph: &Graph, order: &[NodeId]) -> Result<Vec<(Claim, usize)>, PlanError> {
         let n_slots = order.iter().map(|id| id.index() + 1).max().unwrap_or(0);
         // bounded: by the nodes and values of the graph
@@ -244,7 +244,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The root of a claim, and how it steers, if it is control flow.
+/// The root of a claim, and its control flow operator, if it is one.
 fn control_of(graph: &Graph, claim: &Claim) -> Option<(NodeId, Control)> {
     let root = claim.root()?;
     Some((root, graph.node(root).op.behaviour().control?))

@@ -1,4 +1,4 @@
-//! Outputs of a model that can grow where an input lies: state that a caller keeps from run to run.
+//! Outputs of a model that grow in place from an input: state that a caller keeps between runs.
 
 use ort_ep::{Extension, Kernel};
 use ort_graph::ValueId;
@@ -6,12 +6,12 @@ use ort_graph::ValueId;
 use super::{Action, Plan, Step};
 
 impl Step {
-    /// How its kernel makes the output at `output` of an input that it only puts something behind.
+    /// How this step's kernel makes the output at `output` by extending an input, if it does.
     pub(crate) fn extension(&self, output: usize) -> Option<Extension> {
         self.kernel()?.extensions().into_iter().find(|extension| extension.output == output)
     }
 
-    /// Whether its kernel reads the input at `input` where that has room along `axis`.
+    /// Whether the kernel can read the input at `input` with room along `axis`.
     pub(crate) fn reads_room(&self, input: usize, axis: usize) -> bool {
         self.kernel().is_some_and(|kernel| kernel.reads_room(input, axis))
     }
@@ -25,9 +25,9 @@ impl Step {
 }
 
 impl Plan {
-    /// The axis along which the graph's output `output` is its input `input` with more behind it, if one step
-    /// can put that behind the input where it lies: nobody else reads the input but for its shape, and
-    /// whoever reads the output can read it with room behind its end.
+    /// The axis along which the graph's output `output` extends its input `input`, if one step
+    /// can extend it in place: no other step reads the input's elements, and all readers of
+    /// the output can read it with room.
     pub(crate) fn extension(&self, input: ValueId, output: ValueId) -> Option<usize> {
         let is_once = |ids: &[ValueId], id| ids.iter().filter(|&&other| other == id).count() == 1;
         let outputs = self.graph.outputs();
@@ -56,7 +56,7 @@ impl Plan {
         may_all.then_some(extension.axis)
     }
 
-    /// Whether a step reads no element.
+    /// Whether a step reads no elements.
     fn asks_for_shape(&self, step: &Step) -> bool {
         let node = self.graph.node(step.node);
         step.nodes_before.is_empty()

@@ -1,4 +1,4 @@
-//! A layout: for one signature of input shapes, where every value lives and what each step needs.
+//! A layout: for one signature of input shapes, the place of every value and the prepared state of each step.
 
 // collects are bounded: as long as the graph's lists
 
@@ -24,58 +24,58 @@ use super::{Action, Plan, PlanError, Selection, Split, Step};
 use crate::caught::caught;
 use crate::profile::StepWork;
 
-/// Everything a run needs to know that follows from its inputs' shapes.
+/// Everything about a run that follows from its inputs' shapes.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
-    /// What inputs it is for.
+    /// The signature of its inputs.
     pub(super) signature: Signature,
     /// By value.
     pub(crate) places: Vec<Arc<Place>>,
     /// By step.
     pub(crate) steps: Vec<Arc<StepLayout>>,
-    /// Where branches run side by side, in order.
+    /// The profitable parallel regions, in order.
     pub(crate) regions: Vec<Branches>,
-    /// The values that a run makes outside of the arena.
+    /// The values that a run allocates outside of the arena.
     pub(crate) made: Vec<ValueId>,
-    /// The size of the block that holds all intermediate values and scratch.
+    /// The size of the block with all intermediate values and scratch memory.
     pub(crate) arena_bytes: usize,
-    /// By step: how much of it holds what is needed then. No block can be smaller than the most.
+    /// By step: the size of live buffers. Their maximum is a lower bound of the block.
     pub(crate) live_bytes: Vec<usize>,
-    /// What outputs of known shape take beside the block, in bytes.
+    /// The memory of outputs of known shape, which is not in the block, in bytes.
     pub(crate) own_bytes: usize,
-    /// Whether the block is as small as a layout of these inputs alone has it.
+    /// Whether the block is as small as for a layout of these inputs alone.
     pub(crate) is_tight: bool,
-    /// What is known of each value.
+    /// The facts of each value.
     facts: Vec<Arc<Fact>>,
-    /// Where in the block the buffers are.
+    /// The buffers in the block.
     buffers: Arc<Buffers>,
-    /// What profiles say of the steps, by step; empty until it is asked for.
+    /// By step: its description for profiles; empty until first used.
     described: OnceLock<Box<[OnceLock<Arc<StepWork>>]>>,
 }
 
-/// Where a value lives.
+/// The place of a value.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// Nowhere: it is neither computed nor read.
+    /// None: it is neither computed nor read.
     Nowhere,
-    /// In the caller's memory, under this shape if an alias gave it another.
+    /// The caller's memory, with another shape if it is an alias.
     Input { index: usize, shape: Option<Shape> },
-    /// In the memory of the graph around this one.
+    /// Memory of the enclosing graph.
     Capture { index: usize, shape: Option<Shape> },
-    /// A constant, or contents that follow from the shapes.
+    /// A constant, or contents that follow from shapes.
     Known(Value),
-    /// In the arena.
+    /// The arena.
     Arena { range: Range<usize>, dtype: DType, shape: Shape },
-    /// An output that the run is asked for, of known shape: memory of its own, which the caller will own.
+    /// A requested output of known shape: separate memory that the caller will own.
     Own { dtype: DType, shape: Shape },
-    /// Made during the run: its shape depends on data, or it is no tensor of numbers.
+    /// Allocated during the run: its shape depends on data, or it is not a tensor of numbers.
     Dynamic,
 }
 
-/// What a step needs.
+/// The prepared state of a step.
 #[derive(Debug)]
 pub(crate) enum StepLayout {
-    /// Nothing: its outputs are known, or are its inputs under another shape, or they are unused.
+    /// It does not run: its outputs are known, aliases of its inputs, or unused.
     Skip,
     /// All shapes are known.
     Static {
@@ -84,20 +84,20 @@ pub(crate) enum StepLayout {
         in_place: SmallVec<[(usize, usize); 1]>,
         last_uses: Made,
     },
-    /// Shapes are worked out during the run.
+    /// Shapes are inferred during the run.
     Dynamic {
         split: Split,
         last_uses: Made,
-        /// Pairs (input, output): the output may be made of the input itself, which has no other reader.
+        /// Pairs (input, output): the input, which has no other reader, may be turned into the output.
         taken: SmallVec<[(usize, usize); 1]>,
     },
 }
 
-/// Values that a run makes outside of the arena.
+/// Values that a run allocates outside of the arena.
 type Made = SmallVec<[ValueId; 2]>;
 
 impl StepLayout {
-    /// Those that nobody reads after the step, except the caller.
+    /// Those without readers after the step, except the caller.
     pub(crate) fn last_uses(&self) -> &[ValueId] {
         match self {
             Self::Skip => &[],
@@ -107,7 +107,7 @@ impl StepLayout {
 }
 
 impl Layout {
-    /// For a signature; `near` is a layout for another of the kind.
+    /// For a signature; `near` is a layout for another signature of the same kind.
     pub(super) fn new(
         plan: &Plan,
         selection: &Selection,
@@ -146,7 +146,7 @@ impl Layout {
         self.signature.matches(args)
     }
 
-    /// What profiles say of a step, described once where shapes are known, and by every run otherwise.
+    /// The description of a step for profiles, computed once if shapes are known, otherwise by every run.
     pub(crate) fn described(
         &self,
         step: usize,
@@ -160,12 +160,12 @@ impl Layout {
     }
 }
 
-/// Whether a value can have its place before the run.
+/// Whether a value can be placed before the run.
 fn is_planned(fact: &Fact) -> bool {
     fact.as_tensor().is_some_and(|tensor| tensor.dtype != DType::String) && fact.shape().is_some()
 }
 
-/// A step whose slices are not yet placed.
+/// A step whose slices are not placed yet.
 enum Draft {
     Skip,
     Static { prepared: Prepared, in_place: SmallVec<[(usize, usize); 1]>, scratch: Option<usize> },
@@ -179,7 +179,7 @@ struct Builder<'a> {
     facts: Vec<Fact>,
     last_reads: Vec<Option<usize>>,
     places: Vec<Place>,
-    /// By value: its buffer, if it lives in the arena.
+    /// By value: its buffer, if it is in the arena.
     roots: Vec<Option<usize>>,
     regions: Vec<Branches>,
     buffers: Vec<Buffer>,
@@ -251,8 +251,8 @@ impl Builder<'_> {
         prepared.map_err(|error| PlanError::Prepare { node: node(), error: Box::new(error) })
     }
 
-    /// Lets the output of an alias be its input under another shape, where the input's memory can
-    /// bear it: not for graph outputs, which the caller will own.
+    /// Makes the output of an alias share its input's memory under another shape, where
+    /// possible: not for graph outputs, which the caller will own.
     fn place_alias(&mut self, step: &Step) -> bool {
         let Some((source, alias)) = alias_of(step) else { return false };
         let Some(shape) = self.facts[alias.index()].shape() else { return false };
@@ -262,7 +262,7 @@ impl Builder<'_> {
                 Ok(tensor) => Place::Known(Value::Tensor(tensor)),
                 Err(_) => return false,
             },
-            // What is carried through a body moves on.
+            // Loop-carried values are moved out of a body.
             Place::Input { index, .. } if !is_output || self.plan.is_body => {
                 Place::Input { index: *index, shape: Some(shape) }
             }
@@ -279,7 +279,7 @@ impl Builder<'_> {
         step.outputs[1..].iter().all(Option::is_none)
     }
 
-    /// Places one output of a step whose shapes are known; tells if it overwrites an input.
+    /// Places one output of a step whose shapes are known; returns whether it overwrites an input.
     fn place_output(
         &mut self,
         i: usize,
@@ -309,14 +309,14 @@ impl Builder<'_> {
             self.buffers.len() - 1
         };
         self.roots[output.index()] = Some(root);
-        // The range is known when all buffers are placed; until then the place holds its length.
+        // The offset is known when all buffers are placed; until then the range holds the length.
         self.places[output.index()] = Place::Arena { range: 0..n_bytes, dtype, shape };
         Ok(reused.map(|(_, pair)| pair))
     }
 
-    /// The buffer of `input` if step `i` may write `output` over it: both are of one type and
-    /// shape, nobody needs the input's memory afterwards or in a branch beside, and the step reads
-    /// it only there.
+    /// The buffer of `input` if step `i` may overwrite it with `output`: type and
+    /// shape are the same, the input has no later or parallel reader, and the step reads
+    /// it only once.
     fn overwritable(&self, i: usize, step: &Step, input: usize, output: ValueId) -> Option<usize> {
         let id = step.inputs.get(input).copied().flatten()?;
         let root = self.roots[id.index()]?;

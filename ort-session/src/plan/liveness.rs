@@ -1,4 +1,4 @@
-//! Until which step each value is needed.
+//! The lifetimes of values.
 
 use ort_graph::{Graph, ValueId};
 use smallvec::SmallVec;
@@ -8,8 +8,8 @@ use super::{Action, Selection, Step};
 /// Values that are not needed after a step.
 pub(super) type LastUses = SmallVec<[ValueId; 2]>;
 
-/// For each value, the last step that reads it, itself or through an alias of it; `usize::MAX` for
-/// outputs, `None` for what is not read.
+/// For each value, the last step that reads it, directly or through an alias; `usize::MAX` for
+/// outputs, `None` for unread values.
 pub(super) fn last_reads(
     graph: &Graph,
     steps: &[Step],
@@ -26,7 +26,7 @@ pub(super) fn last_reads(
             let last = &mut last[input.index()];
             *last = (*last).max(Some(i));
         }
-        // An alias that is an output gets memory of its own, unless it is an input of a body, which lasts
+        // An alias that is an output gets its own memory, unless it is an input of a body, which lives
         // as long.
         if let Some((source, alias)) = alias_of(step)
             && (!selection.outputs().contains(&alias) || is_of_input[source.index()])
@@ -48,7 +48,7 @@ fn aliases_of_inputs(graph: &Graph, steps: &[Step]) -> Vec<bool> {
     is_of_input
 }
 
-/// For each step, the values no longer needed after it; none for those that do not run.
+/// For each step, the values no longer needed after it; none for steps that do not run.
 pub(super) fn last_uses(
     graph: &Graph,
     steps: &[Step],
@@ -72,7 +72,7 @@ pub(super) fn last_uses(
     last_uses.into()
 }
 
-/// The input and the output that are one piece of memory, if the step is an alias.
+/// The input and the output that share memory, if the step is an alias.
 pub(super) fn alias_of(step: &Step) -> Option<(ValueId, ValueId)> {
     match &step.action {
         Action::Run { is_alias: true, .. } => {

@@ -1,8 +1,8 @@
-//! A plan: the flat list of steps that a graph compiles to, and its layouts.
+//! A plan: the flat list of steps that a graph is compiled to, and its layouts.
 //!
-//! Compiling looks at the graph once: who runs which nodes ([`compile`]), in which order. A
-//! [`Layout`] looks at one signature of input shapes: which shape every value has, and where in
-//! the run's memory it lives. A run then only walks the steps.
+//! Compilation processes the graph once: it assigns nodes to providers ([`compile`]) and orders them. A
+//! [`Layout`] is computed for one signature of input shapes: the shape of every value, and its place in
+//! the run's memory. A run only executes the steps.
 
 mod arena;
 mod branches;
@@ -37,33 +37,33 @@ pub(crate) use self::split::{Piece, Pieces, Slab, Slabs, Split, divide};
 pub(crate) use self::unread::Released;
 use crate::control::ScanSpec;
 
-/// A graph that is ready to run.
+/// A graph that is compiled to steps.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) graph: Graph,
     /// The graph's nodes in topological order.
     pub(crate) order: Vec<NodeId>,
     pub(crate) steps: Vec<Step>,
-    /// Where branches of the graph may run side by side.
+    /// The parallel regions.
     regions: ParallelRegions,
-    /// All outputs, as most runs want them.
+    /// All outputs, as in most runs.
     pub(crate) whole: Selection,
-    /// Those that runs chose of late.
+    /// Selections of recent runs.
     chosen: Selections,
-    /// Memory for runs, whatever their signature.
+    /// Memory of runs, for any signature.
     pub(crate) pool: Pool,
-    /// Whether it is run by a step of another plan, which may move inputs in.
+    /// Whether a step of another plan runs it, which may move inputs in.
     pub(crate) is_body: bool,
 }
 
 /// One step of a plan.
 #[derive(Debug)]
 pub(crate) struct Step {
-    /// The node that the step is named after.
+    /// The node after which the step is named.
     pub(crate) node: NodeId,
-    /// The nodes that run before it as part of the step.
+    /// The nodes that run before it in the same step.
     pub(crate) nodes_before: SmallVec<[NodeId; 0]>,
-    /// What it reads. A step of control flow reads what its subgraphs capture after its inputs.
+    /// Its inputs. For control flow, the captures of its subgraphs follow.
     pub(crate) inputs: SmallVec<[Option<ValueId>; 4]>,
     pub(crate) outputs: SmallVec<[Option<ValueId>; 1]>,
     /// Pairs (input, output) that may share memory.
@@ -71,16 +71,16 @@ pub(crate) struct Step {
     pub(crate) action: Action,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug)]
 pub(crate) enum Action {
     /// A provider's kernel computes the outputs.
     Run {
         /// The kernel.
         kernel: Box<dyn Kernel>,
-        /// The provider's place in the session's list.
+        /// The provider's index in the session's list.
         provider: usize,
-        /// Output 0 is input 0 under another shape: where the layout can say so, nothing runs.
+        /// Output 0 is input 0 with another shape: where the layout can make it an alias, nothing runs.
         is_alias: bool,
     },
     /// Runs one of two plans.
@@ -93,7 +93,7 @@ pub(crate) enum Action {
     SequenceMap { body: SubPlan },
 }
 
-/// A subgraph's plan, and where it finds what it captures.
+/// A subgraph's plan, and the positions of its captures.
 #[derive(Debug)]
 pub(crate) struct SubPlan {
     pub(crate) plan: Box<Plan>,
@@ -102,7 +102,7 @@ pub(crate) struct SubPlan {
 }
 
 impl Step {
-    /// The place of the provider that runs it in the session's list.
+    /// The index in the session's list of the provider that runs it.
     pub(crate) const fn provider(&self) -> Option<usize> {
         match self.action {
             Action::Run { provider, .. } => Some(provider),
@@ -112,7 +112,7 @@ impl Step {
 }
 
 impl Plan {
-    /// For steps in topological order; `n_branches` may run side by side.
+    /// For steps in topological order; up to `n_branches` may run in parallel.
     pub(crate) fn new(
         graph: Graph,
         order: Vec<NodeId>,
@@ -126,7 +126,7 @@ impl Plan {
         Self { graph, order, steps, regions, whole, chosen, pool, is_body: false }
     }
 
-    /// Every plan below this one, this one included.
+    /// Every sub-plan, including this one.
     pub(crate) fn visit(&self, visit: &mut dyn FnMut(&Plan)) {
         visit(self);
         for step in &self.steps {
@@ -143,7 +143,7 @@ impl Plan {
         }
     }
 
-    /// The same, to edit.
+    /// The same, mutably.
     pub(crate) fn visit_mut(&mut self, visit: &mut dyn FnMut(&mut Plan)) {
         visit(self);
         for step in &mut self.steps {

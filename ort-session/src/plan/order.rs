@@ -1,4 +1,4 @@
-//! A step that makes its output of an input comes after the other steps that read that input.
+//! A step that turns an input into its output comes after other readers of that input.
 //!
 //! ```text
 //! all = Concat(states, new)              scores = MatMul(new, statesᵀ)
@@ -12,8 +12,8 @@ use ort_graph::{Graph, ValueId};
 
 use super::{Action, Step};
 
-/// Moves steps that may take an input of the graph behind the last that reads it, where no step before that needs
-/// what they compute.
+/// Moves steps that may take an input of the graph after the last reader of it, unless an earlier step needs
+/// their outputs.
 pub(super) fn takers_last(graph: &Graph, steps: Vec<Step>) -> Vec<Step> {
     let reads = Reads::of(graph, &steps);
     // bounded: by the nodes and values of the graph
@@ -25,12 +25,12 @@ pub(super) fn takers_last(graph: &Graph, steps: Vec<Step>) -> Vec<Step> {
     };
     let places: Vec<_> = steps.iter().enumerate().map(place).collect();
     let mut steps: Vec<_> = places.into_iter().zip(steps).collect();
-    // Stable: steps that move to one place keep their order.
+    // Stable: steps that move to the same position keep their order.
     steps.sort_by_key(|&(place, _)| place);
     steps.into_iter().map(|(_, step)| step).collect()
 }
 
-/// The inputs that a step may make an output of.
+/// The inputs that a step may turn into an output.
 fn taken(step: &Step) -> impl Iterator<Item = ValueId> {
     let pairs = match &step.action {
         Action::Run { kernel, .. } => kernel.takes(),
@@ -55,8 +55,8 @@ impl Reads {
         Self(reads)
     }
 
-    /// Behind which step step `i` can take a value that no other reads any more; `None` if it is the last already,
-    /// or what it computes is needed before.
+    /// The step after which step `i` is the only remaining reader of a value; `None` if it is already the last,
+    /// or its outputs are needed earlier.
     fn move_to(&self, i: usize, step: &Step, id: ValueId) -> Option<usize> {
         let (_, last) = self.0[id.index()]?;
         let first_reads = step.outputs.iter().flatten().filter_map(|id| self.0[id.index()]);

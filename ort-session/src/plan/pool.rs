@@ -1,4 +1,4 @@
-//! Memory of runs that are over, for runs to come. Nobody waits for it: a slot is emptied or
+//! Memory of finished runs, for future runs. It is lock-free: a slot is emptied or
 //! filled by one exchange of a pointer.
 
 // collects are bounded: as long as the graph's lists
@@ -10,7 +10,7 @@ use crossbeam_utils::atomic::AtomicCell;
 use ort_graph::ValueId;
 use ort_tensor::{AlignedBuf, Value};
 
-/// How many runs of one plan may be under way before the memory of some is not kept. More at once
+/// The number of runs of one plan whose memory is retained. More concurrent runs
 /// than a machine has cores gain nothing.
 pub(super) const N_STATES: usize = 64;
 
@@ -19,12 +19,12 @@ pub(super) const N_STATES: usize = 64;
 pub(crate) struct State {
     pub(crate) arena: AlignedBuf,
     pub(crate) made: MadeValues,
-    /// How much of the arena runs needed since the session last looked at what it keeps.
+    /// The part of the arena that runs needed since the session last checked what to retain.
     pub(super) n_needed: usize,
 }
 
-/// The values that are made during a run, outside of its block. Branches that run side by side share
-/// them: each makes its own.
+/// Values that are allocated during a run, outside of its block. Parallel branches share
+/// them: each sets its own.
 #[derive(Debug)]
 pub(crate) struct MadeValues(Box<[OnceLock<Value>]>);
 
@@ -32,26 +32,26 @@ type Slot<T> = AtomicCell<Option<Box<T>>>;
 
 const _: () = assert!(Slot::<State>::is_lock_free(), "a slot is one pointer");
 
-/// What no run uses now, states for one, the one used last first: its bytes may still be in a cache,
+/// Unused items, normally states, the most recently used first: it may still be in the cache,
 /// and those at the end are the ones no longer needed.
 pub(crate) struct Pool<T = State> {
     slots: Box<[Slot<T>]>,
 }
 
 impl State {
-    /// Memory without a block, for a plan of so many values.
+    /// Memory without a block, for a plan with this many values.
     pub(crate) fn new(n_values: usize) -> Self {
         let made = MadeValues((0..n_values).map(|_| OnceLock::new()).collect());
         // bounded: nothing yet
         Self { arena: AlignedBuf::zeroed(0), made, n_needed: 0 }
     }
 
-    /// Makes the block as large as a run needs; `None` if the system does not have that. What was
-    /// in it is lost.
+    /// Resizes the block as a run needs it; `None` if it cannot be allocated. The content
+    /// is lost.
     pub(crate) fn reserve(&mut self, n_bytes: usize) -> Option<()> {
         self.n_needed = self.n_needed.max(n_bytes);
         if self.arena.len() < n_bytes {
-            // The old block goes before the new one comes: they are never there both.
+            // The old block is freed before the new one is allocated.
             // bounded: nothing yet
             self.arena = AlignedBuf::zeroed(0);
             self.arena = AlignedBuf::try_block(n_bytes)?;
@@ -59,7 +59,7 @@ impl State {
         Some(())
     }
 
-    /// Whether some run needed all of its block since this was last asked.
+    /// Whether some run needed the whole block since the last call.
     pub(crate) fn was_needed(&mut self) -> bool {
         std::mem::take(&mut self.n_needed) >= self.arena.len().max(1)
     }
@@ -70,7 +70,7 @@ impl MadeValues {
         self.0[id.index()].get()
     }
 
-    /// Puts a value where there is none.
+    /// Sets a value that is not set.
     pub(crate) fn set(&self, id: ValueId, value: Value) {
         // Every value has one producer, which runs once.
         let _ = self.0[id.index()].set(value);
@@ -82,17 +82,17 @@ impl MadeValues {
 }
 
 impl<T> Pool<T> {
-    /// For at most so many.
+    /// With this many slots.
     pub(crate) fn new(n_slots: usize) -> Self {
         Self { slots: (0..n_slots).map(|_| AtomicCell::new(None)).collect() }
     }
 
-    /// What was given back last, if there is anything.
+    /// The most recently returned item, if there is one.
     pub(crate) fn take(&self) -> Option<Box<T>> {
         self.slots.iter().find_map(AtomicCell::take)
     }
 
-    /// Gives something back. What is there moves on by a slot each; the one that has none left
+    /// Returns an item. Items in the slots are shifted by one; if there are too many, the last
     /// is returned.
     pub(crate) fn put(&self, mut item: Box<T>) -> Option<Box<T>> {
         for slot in &self.slots {
@@ -101,7 +101,7 @@ impl<T> Pool<T> {
         Some(item)
     }
 
-    /// Takes out what is not to be kept, and hands it to `gone`.
+    /// Removes items that are not to be kept, and passes them to `gone`.
     pub(crate) fn drain(
         &self,
         mut is_kept: impl FnMut(&mut T) -> bool,
@@ -112,7 +112,7 @@ impl<T> Pool<T> {
             if !is_kept(&mut item) {
                 gone(item);
             } else if let Some(other) = slot.swap(Some(item)) {
-                // Its slot was taken meanwhile; then that one moves on.
+                // Its slot was filled meanwhile; then that item is shifted.
                 self.put(other).into_iter().for_each(&mut gone);
             }
         }
@@ -142,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn what_came_last_goes_first() {
+    fn the_last_item_is_taken_first() {
         let pool = Pool::new(N_STATES);
         assert!((1..=5).all(|n| pool.put(state(n)).is_none()));
         assert_eq!(sizes(&pool), [5, 4, 3, 2, 1]);
     }
 
     #[test]
-    fn what_has_no_slot_is_what_came_first() {
+    fn without_a_slot_the_first_item_is_dropped() {
         let pool = Pool::new(N_STATES);
         assert!((1..=N_STATES).all(|n| pool.put(state(n)).is_none()));
         assert_eq!(pool.put(state(100)).unwrap().arena.len(), 1);
@@ -157,10 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_no_run_needed_whole_is_told() {
+    fn a_block_that_no_run_needed_as_a_whole_is_reported() {
         let mut state = state(1000);
         assert!(state.was_needed());
-        assert!(!state.was_needed(), "nobody used it since");
+        assert!(!state.was_needed(), "it was not used since");
         state.reserve(999).unwrap();
         assert!(!state.was_needed());
         state.reserve(1000).unwrap();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn draining_keeps_the_order_of_what_stays() {
+    fn draining_keeps_the_order_of_the_rest() {
         let pool = Pool::new(N_STATES);
         assert!((1..=6).all(|n| pool.put(state(n)).is_none()));
         let mut gone = Vec::new();
@@ -190,7 +190,7 @@ mod tests {
                     start.wait();
                     for round in 0..1000 {
                         if let Some(mut state) = pool.take() {
-                            // Two threads that had it at once would see each other's marks.
+                            // Two threads with the same item at once would see each other's marks.
                             let mark = u8::try_from((own * 31 + round) % 251).unwrap();
                             state.arena.as_mut().fill(mark);
                             std::thread::yield_now();

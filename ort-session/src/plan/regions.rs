@@ -3,13 +3,13 @@
 //!
 //! ```text
 //!            ┌→ 1 → 2 ─┐               ParallelRegion { branches: [1..3, 3..4] }
-//! 0 ─ fork ──┤         ├─ join → 4     branches wait for no step of each other
+//! 0 ─ fork ──┤         ├─ join → 4     branches do not depend on each other
 //!            └→ 3 ─────┘
 //! ```
 //!
-//! A branch holds all that waits for its first step and for nothing that is not done before the
-//! region; what waits for two branches comes after the join. Branches may fork again. The steps of a
-//! branch are consecutive, so that a plan is a flat list however it is run.
+//! A branch contains all steps that depend on its first step and otherwise only on steps before the
+//! region; steps that depend on two branches come after the join. Branches may fork again. The steps of a
+//! branch are consecutive, so that a plan is a flat list.
 
 // collects are bounded: as long as the graph's lists
 
@@ -24,35 +24,35 @@ use super::liveness::alias_of;
 use super::{Plan, Step};
 use crate::profile::describe;
 
-/// The regions of a plan; none where steps run one after the other.
+/// The regions of a plan; none in sequential mode.
 #[derive(Debug, Default)]
 pub(crate) struct ParallelRegions {
     regions: Vec<ParallelRegion>,
-    /// How many branches run side by side.
+    /// The maximum number of branches that run in parallel.
     n_threads: usize,
 }
 
-/// At least two branches, one after the other in the plan.
+/// At least two branches, consecutive in the plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ParallelRegion(Vec<Branch>);
 
-/// Steps that wait for no other branch of the region.
+/// Steps that depend on no other branch of the region.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Branch {
     steps: Range<usize>,
-    /// Regions within, in order.
+    /// Nested regions, in order.
     regions: Vec<ParallelRegion>,
 }
 
-/// Regions nest at most this deep. Below, steps run one after the other.
+/// The maximum nesting of regions. Below, steps are sequential.
 const MAX_DEPTH: usize = 64;
 
-/// What a region has to save, in nanoseconds: some times what it costs to fork and to join, and to
-/// look for the operands of a kernel in another core's caches.
+/// The minimum gain of a region, in nanoseconds: several times the cost of forking, joining and
+/// fetching a kernel's operands from another core's caches.
 const MIN_SAVED: u64 = 5_000;
 
 impl ParallelRegions {
-    /// Brings steps into an order in which those of a branch are consecutive, for as many threads.
+    /// Reorders steps so that those of a branch are consecutive, for this many threads.
     pub(super) fn arrange(graph: &Graph, steps: Vec<Step>, n_threads: usize) -> (Vec<Step>, Self) {
         if n_threads < 2 {
             return (steps, Self::default());
@@ -63,12 +63,12 @@ impl ParallelRegions {
         (steps, Self { regions, n_threads })
     }
 
-    /// Whether steps run one after the other, whatever their sizes.
+    /// Whether steps are sequential for all sizes.
     pub(super) const fn is_empty(&self) -> bool {
         self.regions.is_empty()
     }
 
-    /// The regions that are worth it where values are these facts, in order. They are not nested.
+    /// The profitable regions for values with these facts, in order. They are not nested.
     pub(super) fn worth(
         &self,
         plan: &Plan,
@@ -87,7 +87,7 @@ impl ParallelRegions {
     }
 }
 
-/// For each step, the steps that it waits for.
+/// For each step, the steps that it depends on.
 fn predecessors(graph: &Graph, steps: &[Step]) -> Vec<Vec<usize>> {
     // bounded: by the nodes and values of the graph
     let mut makers = vec![None; graph.value_ids().count()];
@@ -104,8 +104,8 @@ fn predecessors(graph: &Graph, steps: &[Step]) -> Vec<Vec<usize>> {
     steps.iter().map(of).collect()
 }
 
-/// About how long a step takes on one thread. Only ratios matter, and which steps are small; so all
-/// machines are alike. Of what only the run can tell nothing is expected.
+/// The approximate time of a step on one thread. Only ratios matter, and which steps are small, so the
+/// machine does not matter. Steps of dynamic shapes count as zero.
 fn nanoseconds(plan: &Plan, step: &Step, facts: &[Fact]) -> u64 {
     const FLOPS: u64 = 200;
     const BYTES: usize = 16;
@@ -120,15 +120,15 @@ fn nanoseconds(plan: &Plan, step: &Step, facts: &[Fact]) -> u64 {
     work.flops / FLOPS + (work.n_bytes / BYTES) as u64
 }
 
-/// How long a step takes that takes so long on one thread, if it has all of them: small ones are not
-/// shared.
+/// The time of a step with all threads, from its time on one: small steps are not
+/// divided.
 fn with_all_threads(nanoseconds: u64, n_threads: usize) -> u64 {
     const SMALL: u64 = 8_000;
     const FORK_AND_JOIN: u64 = 2_000;
     if nanoseconds < SMALL { nanoseconds } else { nanoseconds / n_threads as u64 + FORK_AND_JOIN }
 }
 
-/// What the best choice of regions saves, and which they are: each by itself, or those within it.
+/// The gain of the best choice of regions, and that choice: each region itself, or those nested in it.
 fn best(regions: &[ParallelRegion], costs: &[u64], n_threads: usize) -> (u64, Vec<Branches>) {
     let (mut saved, mut chosen) = (0, Vec::new());
     for ParallelRegion(branches) in regions {
@@ -157,11 +157,11 @@ fn best(regions: &[ParallelRegion], costs: &[u64], n_threads: usize) -> (u64, Ve
     (saved, chosen)
 }
 
-/// Puts steps in order.
+/// Orders steps.
 struct Arranger {
     predecessors: Vec<Vec<usize>>,
     successors: Vec<Vec<usize>>,
-    /// By step: how many that are not placed it waits for.
+    /// By step: the number of unplaced steps it depends on.
     n_waits: Vec<usize>,
     is_placed: Vec<bool>,
     order: Vec<usize>,
@@ -185,8 +185,8 @@ impl Arranger {
         (self.order, regions)
     }
 
-    /// Places these steps, which come in topological order and wait for no others that are not
-    /// placed.
+    /// Places these steps, which are in topological order and depend only on each other and on
+    /// placed steps.
     fn place(&mut self, mut steps: Vec<usize>, depth: usize) -> Vec<ParallelRegion> {
         let mut regions = Vec::new();
         let mut ready = self.ready(&steps);
@@ -207,13 +207,13 @@ impl Arranger {
         regions
     }
 
-    /// Those that wait for nothing any more, the first on top.
+    /// Steps that do not depend on unplaced steps, the first on top.
     fn ready(&self, steps: &[usize]) -> BinaryHeap<Reverse<usize>> {
         let is_ready = |&&i: &&usize| !self.is_placed[i] && self.n_waits[i] == 0;
         steps.iter().filter(is_ready).map(|&i| Reverse(i)).collect()
     }
 
-    /// Places a step; those of `steps` that waited for it alone are ready then.
+    /// Places a step; those of `steps` that only depended on it become ready.
     fn place_one(&mut self, step: usize, steps: &[usize], ready: &mut BinaryHeap<Reverse<usize>>) {
         self.is_placed[step] = true;
         self.order.push(step);
@@ -225,8 +225,8 @@ impl Arranger {
         }
     }
 
-    /// The steps of each branch, where none of `steps` is placed: all that wait for one ready step
-    /// only.
+    /// The steps of each branch, where none of `steps` is placed: all that depend on only one ready
+    /// step.
     fn branches(&self, steps: &[usize]) -> Vec<Vec<usize>> {
         let mut branches: Vec<Vec<usize>> = Vec::new();
         // By step: its branch, if it has one.
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_skipped_branch_is_none() {
-        // 0 → 1 → 2, and 0 → 2 beside it.
+        // 0 → 1 → 2, and 0 → 2.
         assert_eq!(arrange(&[&[], &[0], &[0, 1]]), (vec![0, 1, 2], vec![]));
     }
 
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_branch_may_fork_again() {
-        // 0 beside 1 → {2, 3} → 4, then 5 of both.
+        // 0 in parallel with 1 → {2, 3} → 4, then 5 after both.
         let (order, regions) = arrange(&[&[], &[], &[1], &[1], &[2, 3], &[0, 4]]);
         assert_eq!(order, [0, 1, 2, 3, 4, 5]);
         let inner = Branch { steps: 1..5, regions: vec![region(&[2..3, 3..4])] };
@@ -297,8 +297,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deep_is_placed_in_order() {
-        // Every step of a chain has a leaf beside it, which the last step awaits.
+    fn too_deeply_nested_regions_are_sequential() {
+        // Every step of a chain has a parallel leaf, which the last step depends on.
         let n = 3 * MAX_DEPTH;
         let mut predecessors: Vec<Vec<usize>> = vec![vec![]];
         for i in 1..n {
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// That no branch waits for another one of its region.
+    /// Asserts that no branch depends on another one of its region.
     fn assert_apart(regions: &[ParallelRegion], order: &[usize], predecessors: &[Vec<usize>]) {
         for ParallelRegion(branches) in regions {
             assert!(branches.len() > 1);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn random_graphs_keep_their_order_and_branches_their_distance() {
+    fn random_graphs_keep_topological_order_and_independent_branches() {
         let mut rng = Rng::new(3);
         for round in 0..300 {
             let n = 1 + rng.index(40);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fork_is_chosen_if_it_saves_more_than_those_within() {
+    fn a_region_is_chosen_if_it_saves_more_than_nested_ones() {
         let inner = region(&[2..3, 3..4]);
         let regions = [ParallelRegion(vec![
             Branch { steps: 0..1, regions: vec![] },
@@ -368,7 +368,7 @@ mod tests {
         };
         assert_eq!(chosen(&[7_000, 6_000, 0, 0, 7_000]), [[1..5, 0..1]]);
         assert_eq!(chosen(&[5_000, 1_000, 6_000, 7_000, 1_000]), [[3..4, 2..3]]);
-        // Next to nothing, in all.
+        // Almost nothing, in total.
         assert!(chosen(&[7_000, 0, 0, 1_000, 1_000]).is_empty());
     }
 

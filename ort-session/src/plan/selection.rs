@@ -1,4 +1,4 @@
-//! Which outputs of a plan a run is asked for, and what it takes to compute them.
+//! Sets of requested outputs, and the steps that compute them.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -8,23 +8,23 @@ use super::liveness::{LastUses, last_uses};
 use super::signatures::Layouts;
 use super::{Plan, Step};
 
-/// How many selections a plan remembers beside all of its outputs.
+/// The number of selections that a plan caches, besides all of its outputs.
 const MAX_SELECTIONS: usize = 8;
 
 /// Outputs of a plan, and the part of it that computes them.
 #[derive(Debug)]
 pub(crate) struct Selection {
-    /// In ascending order, each once.
+    /// In ascending order, without duplicates.
     outputs: Box<[ValueId]>,
     /// By step.
     is_needed: Box<[bool]>,
     /// By step.
     last_uses: Box<[LastUses]>,
-    /// What is known of the signatures of input shapes that runs had of late.
+    /// Layouts for recent signatures of input shapes.
     pub(super) layouts: Layouts,
 }
 
-/// Selections that runs had of late; the one that came first makes room for a new one.
+/// Recent selections; the oldest is replaced by a new one.
 #[derive(Debug, Default)]
 pub(super) struct Selections(RwLock<Vec<Arc<Selection>>>);
 
@@ -59,14 +59,14 @@ impl Selection {
         self.is_needed[i]
     }
 
-    /// What is not needed after step `i`.
+    /// The values no longer needed after step `i`.
     pub(super) fn last_uses(&self, i: usize) -> &[ValueId] {
         &self.last_uses[i]
     }
 }
 
 impl Plan {
-    /// What it takes to compute these outputs of the graph: worked out once, and remembered.
+    /// The selection of these outputs, computed once and cached.
     pub(crate) fn select(&self, outputs: &[ValueId]) -> Arc<Selection> {
         let outputs = in_order(outputs);
         let is_same = |selection: &&Arc<Selection>| *selection.outputs == *outputs;
@@ -87,7 +87,7 @@ impl Plan {
         selection
     }
 
-    /// Calls `visit` with every selection that is remembered, all outputs first.
+    /// Calls `visit` with every cached selection, all outputs first.
     pub(super) fn visit_selections(&self, visit: &mut dyn FnMut(&Selection)) {
         visit(&self.whole);
         let known = self.chosen.0.read().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What follows from the shapes of a run's inputs: every shape, and contents where they follow, too.
+//! Facts that follow from the shapes of a run's inputs: every shape, and contents derived from shapes.
 
 // collects are bounded: as long as the graph's lists
 
@@ -8,26 +8,26 @@ use smallvec::SmallVec;
 
 use super::{Plan, PlanError};
 
-/// Contents up to this size are computed along with the shapes: shapes themselves, and what
+/// Contents up to this size are computed along with shapes: shapes themselves, and what
 /// graphs compute from them.
 const MAX_KNOWN_BYTES: usize = 1024;
 
-/// What a plan is run with: views of its inputs, and for a subgraph of what it captures.
+/// The arguments of a plan: views of its inputs, and for a subgraph of its captures.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Args<'a> {
     pub(crate) inputs: &'a [ValueView<'a>],
     pub(crate) captures: &'a [ValueView<'a>],
 }
 
-/// The types and shapes of inputs and captures, in order, but for dimensions that may be any. Equal
+/// The types and shapes of inputs and captures, in order; some dimensions may be dynamic. Equal
 /// signatures share a layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Signature(Vec<Kind>);
 
-/// What a signature says of one value.
+/// The part of a signature for one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A tensor of this type; of this rank, and of those of these dimensions that are not any.
+    /// A tensor of this type, and of this rank and these dimensions, where `None` is any size.
     Tensor(DType, Option<SmallVec<[Option<usize>; 6]>>),
     Other,
 }
@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// Whether both are of one type and rank, and no dimension may be any.
+    /// Whether both have the same type and rank, and no dynamic dimensions.
     fn is_like(&self, other: &Self) -> bool {
         let is_known = |dims: &SmallVec<[Option<usize>; 6]>| dims.iter().all(Option::is_some);
         match (self, other) {
@@ -68,7 +68,7 @@ impl Kind {
         }
     }
 
-    /// What matches `view` as well.
+    /// A kind that also matches `view`.
     fn or(&self, view: &ValueView<'_>) -> Self {
         match (self, view) {
             (Kind::Tensor(dtype, dims), ValueView::Tensor(view)) if *dtype == view.dtype() => {
@@ -81,7 +81,7 @@ impl Kind {
         }
     }
 
-    /// What is known of a value that this is said of.
+    /// The fact of a value that matches.
     fn fact(&self, view: &ValueView<'_>) -> Fact {
         let dim = |dim: &Option<usize>| dim.map_or(Dim::Unknown, Dim::Known);
         match self {
@@ -103,8 +103,8 @@ impl Signature {
         self.0.len() == n && self.0.iter().zip(args.all()).all(|(own, view)| own.matches(view))
     }
 
-    /// What is known of each value where that is another than in `before`; `None` if they differ by more than
-    /// dimensions.
+    /// The facts that differ from those of `before`; `None` if more than dimensions
+    /// differ.
     pub(super) fn differing(
         &self,
         before: &Self,
@@ -117,7 +117,7 @@ impl Signature {
         are_alike.then(|| pairs.zip(args.all()).map(fact).collect())
     }
 
-    /// The signature that `args` have as well: dimensions that differ may be any.
+    /// A signature that `args` match as well: dimensions that differ become dynamic.
     pub(super) fn or(&self, args: &Args<'_>) -> Self {
         Self(self.0.iter().zip(args.all()).map(|(own, view)| own.or(view)).collect())
     }
@@ -135,7 +135,7 @@ impl Plan {
         self.facts_of(args, &Signature::new(args))
     }
 
-    /// The same for all inputs of a signature, which `args` have.
+    /// The same for all inputs that match a signature, such as `args`.
     pub(super) fn facts_of(
         &self,
         args: &Args<'_>,
@@ -171,7 +171,7 @@ fn propagate(
     Ok(facts)
 }
 
-/// What is known of the outputs of a node before a run.
+/// The facts of the outputs of a node before a run.
 pub(super) fn inferred<'f>(
     graph: &'f Graph,
     node: &Node,
@@ -192,8 +192,8 @@ pub(super) fn inferred<'f>(
     Ok(inferred)
 }
 
-/// The fact of a value that is there: small contents are not looked at, and neither are shapes
-/// within a sequence or optional, which a [`Signature`] does not hold.
+/// The fact of an actual value, without its contents, and without the shapes
+/// in a sequence or optional, which a [`Signature`] does not hold.
 pub(crate) fn fact_of(view: ValueView<'_>) -> Fact {
     match view {
         ValueView::Tensor(view) => Fact::shaped(view.dtype(), view.shape()),
@@ -202,7 +202,7 @@ pub(crate) fn fact_of(view: ValueView<'_>) -> Fact {
     }
 }
 
-/// The same without what only a run can tell.
+/// The type without what only a run determines.
 fn without_shape(ty: Type) -> Type {
     match ty {
         Type::Tensor(tensor) => Type::Tensor(TensorType { dims: None, ..tensor }),
@@ -212,7 +212,7 @@ fn without_shape(ty: Type) -> Type {
     }
 }
 
-/// The outputs of a node whose inputs are all known, and small, as its outputs are.
+/// The outputs of a node, if its inputs are known and small, and its outputs are small.
 fn contents<'f>(
     node: &Node,
     fact_of: impl Fn(ValueId) -> &'f Fact,
@@ -238,7 +238,7 @@ fn contents<'f>(
         });
     }
     let mut outputs: Vec<Output<'_>> = node.outputs.iter().map(|_| Output::free()).collect();
-    // An error here is reported by the run, where the node computes for real.
+    // An error is reported by the run, when the node computes its result.
     node.op.eval(Inputs::new(&views), &mut outputs).ok()?;
     let tensor = |output: Output<'_>| match output.into_value() {
         Some(Value::Tensor(tensor)) => Some(tensor),

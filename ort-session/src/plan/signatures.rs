@@ -1,4 +1,4 @@
-//! The signatures of input shapes that a plan has met, and the layout of each.
+//! The signatures of input shapes that a plan was run with, and the layout of each.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -6,15 +6,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::shapes::{Args, Signature};
 use super::{Layout, Plan, PlanError, Selection};
 
-/// How many signatures a plan remembers. A layout has no block of its own, only some hundred bytes
-/// a step and what kernels prepared; so there may be as many as a server pads its batches to.
+/// The number of signatures that a plan caches. A layout has no block, only some hundred bytes
+/// for each step and the prepared state of kernels, so there may be as many as the batch sizes of a server.
 const MAX_LAYOUTS: usize = 32;
 
-/// Layouts by signature. The one whose last use is longest ago makes room for a new one.
+/// Layouts by signature. The least recently used one is replaced by a new one.
 #[derive(Debug)]
 pub(super) struct Layouts {
     entries: RwLock<Vec<Entry>>,
-    /// The time of the last use, counted in changes from one signature to another.
+    /// The time of the last use, counted in changes of the signature.
     clock: AtomicU64,
 }
 
@@ -29,20 +29,20 @@ impl Layouts {
         Self { entries: RwLock::new(Vec::new()), clock: AtomicU64::new(0) }
     }
 
-    /// The layout for `args`, if it is there. Readers never wait for each other, and a signature
-    /// that comes again and again writes nothing that they share.
+    /// The layout for `args`, if it is cached. Readers never wait for each other, and repeated
+    /// use of one signature writes no shared memory.
     fn find(&self, args: &Args<'_>) -> Option<Arc<Layout>> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         Some(self.used(entries.iter().find(|entry| entry.layout.serves(args))?))
     }
 
-    /// The layout of just this signature, if it is there.
+    /// The layout of exactly this signature, if it is cached.
     fn find_like(&self, signature: &Signature) -> Option<Arc<Layout>> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         Some(self.used(entries.iter().find(|entry| entry.layout.signature == *signature)?))
     }
 
-    /// The one that was used last.
+    /// The most recently used layout.
     fn latest(&self) -> Option<Arc<Layout>> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         let latest = entries.iter().max_by_key(|entry| entry.last_use.load(Ordering::Relaxed))?;
@@ -71,7 +71,7 @@ impl Layouts {
         entries.push(Entry { layout, last_use });
     }
 
-    /// Has a layout in place of another of the same signature, if that is still there.
+    /// Replaces the layout of the same signature, if it is still cached.
     fn replace(&self, layout: &Arc<Layout>) {
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         let is_it = |entry: &&mut Entry| entry.layout.signature == layout.signature;
@@ -86,8 +86,8 @@ impl Layouts {
 }
 
 impl Plan {
-    /// The layout for these inputs and outputs: one that is ready, or a new one, made of the latest if that
-    /// differs by sizes only.
+    /// The layout for these inputs and outputs: a cached one, or a new one, adapted from the latest if
+    /// only sizes differ.
     pub(crate) fn layout(
         &self,
         selection: &Selection,
@@ -111,7 +111,7 @@ impl Plan {
         }
     }
 
-    /// The layout of the same inputs that takes the least memory, remembered in place of `layout`.
+    /// The smallest layout for the same inputs, cached in place of `layout`.
     pub(crate) fn tight_layout(
         &self,
         selection: &Selection,
@@ -124,7 +124,7 @@ impl Plan {
         Ok(layout)
     }
 
-    /// A layout for these inputs and for all that differ from those of `before` as they do.
+    /// A layout for these inputs and for all that differ from those of `before` in the same dimensions.
     pub(crate) fn looser_layout(
         &self,
         selection: &Selection,
@@ -149,7 +149,7 @@ impl Plan {
         Ok(layout)
     }
 
-    /// Calls `visit` with every layout that is remembered, those of plans below left out.
+    /// Calls `visit` with every cached layout, without those of sub-plans.
     pub(crate) fn visit_layouts(&self, visit: &mut dyn FnMut(&Layout)) {
         self.visit_selections(&mut |selection| {
             let entries = selection.layouts.entries.read().unwrap_or_else(PoisonError::into_inner);
@@ -186,10 +186,10 @@ mod tests {
     }
 
     #[test]
-    fn the_signature_whose_last_use_is_longest_ago_makes_room() {
+    fn the_least_recently_used_signature_is_replaced() {
         let layouts = Layouts::new();
         (0..MAX_LAYOUTS).for_each(|n| insert(&layouts, n));
-        // The oldest is used again, so the second is the one to go.
+        // The oldest is used again, so the second is replaced.
         assert!(with_args(0, |args| layouts.find(args)).is_some());
         insert(&layouts, MAX_LAYOUTS);
         assert!(has(&layouts, 0) && !has(&layouts, 1) && has(&layouts, MAX_LAYOUTS));
@@ -197,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_remembered_once() {
+    fn a_signature_is_cached_once() {
         let layouts = Layouts::new();
         (0..3).for_each(|_| insert(&layouts, 7));
         assert_eq!(layouts.entries.read().unwrap().len(), 1);
     }
 
     #[test]
-    fn time_stands_still_while_one_signature_comes_again() {
+    fn the_clock_does_not_advance_while_one_signature_repeats() {
         let layouts = Layouts::new();
         (0..2).for_each(|n| insert(&layouts, n));
         let find = |n| with_args(n, |args| layouts.find(args)).is_some();

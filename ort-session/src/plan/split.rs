@@ -1,5 +1,5 @@
-//! Taking slices out of the arena: a branch's, which runs beside others, and of those one step's. What
-//! it reads is shared, what it writes is its own.
+//! Splits the arena into slices: for parallel branches, and for the operands of a step. Read
+//! ranges are shared, written ones are exclusive.
 
 // collects are bounded: as long as the graph's lists
 
@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 /// A range of the arena.
 #[derive(Debug)]
 pub(crate) enum Slab<'a> {
-    /// All may read it.
+    /// Shared, for reading.
     Shared(&'a [u8]),
-    /// One may read and write it.
+    /// Exclusive, for reading and writing.
     Own(&'a mut [u8]),
 }
 
@@ -34,7 +34,7 @@ impl<'a> Slab<'a> {
         }
     }
 
-    /// What is before `middle`, and the rest.
+    /// The parts before and after `middle`.
     fn split_at(self, middle: usize) -> (Self, Self) {
         match self {
             Self::Shared(bytes) => {
@@ -56,8 +56,8 @@ impl<'a> Slab<'a> {
     }
 }
 
-/// The ranges that each of several branches may touch: `ranges` are disjoint and in ascending
-/// order, each with the branch that may write it, or none if all may read it.
+/// Splits the arena among parallel branches: `ranges` are disjoint and in ascending
+/// order, each with the branch that may write it, or `None` if all may read it.
 pub(crate) fn divide<'a>(
     slabs: &'a mut Slabs<'_>,
     n_branches: usize,
@@ -78,10 +78,10 @@ pub(crate) fn divide<'a>(
     divided
 }
 
-/// Cuts ranges out of slabs, in ascending order.
+/// Takes ranges out of slabs, in ascending order.
 struct Cutter<'a, 'b> {
     slabs: std::slice::IterMut<'a, (usize, Slab<'b>)>,
-    /// What is left of the slab that was cut last, and its start.
+    /// The rest of the current slab, and its start.
     start: usize,
     rest: Slab<'a>,
 }
@@ -91,7 +91,7 @@ impl<'a, 'b> Cutter<'a, 'b> {
         Self { slabs: slabs.iter_mut(), start: 0, rest: Slab::Shared(&[]) }
     }
 
-    /// The range, if it lies within one slab; else nothing.
+    /// The range, if it lies within one slab; otherwise an empty slab.
     fn cut(&mut self, range: &Range<usize>) -> Slab<'a> {
         while range.end > self.start + self.rest.len() {
             let Some((start, slab)) = self.slabs.next() else { return Slab::Shared(&[]) };
@@ -106,11 +106,11 @@ impl<'a, 'b> Cutter<'a, 'b> {
     }
 }
 
-/// The parts of the arena that one step touches: disjoint, in ascending order.
+/// The parts of the arena that one step uses: disjoint, in ascending order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Split {
     parts: SmallVec<[(Range<usize>, bool); 6]>,
-    /// For each part asked for, in the order of asking: which piece, and where in it.
+    /// For each requested range, in order: its piece, and the range within the piece.
     wanted: SmallVec<[(usize, Range<usize>); 6]>,
 }
 
@@ -128,8 +128,8 @@ pub(crate) type Pieces<'a> = SmallVec<[Piece<'a>; 6]>;
 
 impl Split {
     /// Plans the slices for `wanted` ranges, each with whether it is written. Ranges that are
-    /// read may overlap each other; a range that is written overlaps none, for the plan gives
-    /// values that live at once ranges of their own.
+    /// read may overlap; a written range overlaps no other, as the plan gives separate
+    /// ranges to values that live at the same time.
     pub(crate) fn new(wanted: &[(Range<usize>, bool)]) -> Self {
         let mut sorted: Vec<_> = wanted.iter().filter(|(range, _)| !range.is_empty()).collect();
         sorted.sort_by_key(|(range, _)| (range.start, range.end));
@@ -154,13 +154,13 @@ impl Split {
         Self { parts, wanted }
     }
 
-    /// Cuts this step's pieces out of what it may touch, and adds them to `pieces`.
+    /// Takes this step's pieces out of the slabs, and adds them to `pieces`.
     pub(crate) fn split<'a>(&self, slabs: &'a mut Slabs<'_>, pieces: &mut Pieces<'a>) {
         let mut cutter = Cutter::new(slabs);
         for (range, is_written) in &self.parts {
             pieces.push(match (cutter.cut(range), is_written) {
                 (Slab::Own(bytes), true) => Piece::Write(Some(bytes)),
-                // The plan gives nobody what another may read meanwhile.
+                // The plan never lets a branch write what another may read.
                 (Slab::Shared(_), true) => Piece::Write(None),
                 (slab, false) => Piece::Read(slab.into_shared()),
             });
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_share_what_none_writes() {
+    fn branches_share_ranges_that_none_writes() {
         let mut arena: Vec<u8> = (0..100).collect();
         let mut slabs: Slabs<'_> = smallvec![(0, Slab::Own(&mut arena))];
         let ranges = [(0..10, Some(1)), (20..40, None), (40..50, Some(0)), (60..100, Some(1))];
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_branch_may_not_write_it_does_not_get() {
+    fn a_branch_gets_no_range_that_it_may_not_write() {
         let bytes = [0; 100];
         let mut slabs: Slabs<'_> = smallvec![(10, Slab::Shared(&bytes))];
         let split = Split::new(&[(20..30, true), (200..210, false)]);

@@ -1,4 +1,4 @@
-//! Constants whose elements no run reads, because every kernel that wants them holds them packed.
+//! Constants whose elements no run reads, because every kernel has packed them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::{Action, Plan};
 use crate::packs::ConstantId;
 
 impl Plan {
-    /// The constants of this plan and those below it that have readers, none of which reads elements.
+    /// The constants of this plan and its sub-plans that have readers, none of which reads elements.
     pub(crate) fn unread(&self) -> HashSet<ConstantId> {
         let (mut unread, mut read) = (HashSet::new(), HashSet::new());
         self.visit(&mut |plan| {
@@ -27,8 +27,8 @@ impl Plan {
         &unread - &read
     }
 
-    /// How many inputs of steps a constant is that are not read. A use within a step, by a node that
-    /// it runs with others, is no input and counts as read.
+    /// For each constant, the number of step inputs that do not read its elements. A use by an inner node of
+    /// a step is not an input and counts as read.
     fn n_unread(&self) -> HashMap<ValueId, usize> {
         let mut n_unread = HashMap::new();
         for step in &self.steps {
@@ -42,8 +42,8 @@ impl Plan {
         n_unread
     }
 
-    /// Lets go of the elements of these constants, here and in the plans below.
-    pub(crate) fn withhold(&mut self, constants: &HashSet<ConstantId>) {
+    /// Releases the elements of these constants, here and in sub-plans.
+    pub(crate) fn release(&mut self, constants: &HashSet<ConstantId>) {
         let mut released = Released::default();
         self.visit_mut(&mut |plan| {
             plan.graph.edit_constants(&mut |constant, _| {
@@ -53,13 +53,13 @@ impl Plan {
     }
 }
 
-/// Constants without elements in the place of others: one for each, however many graphs hold it.
+/// Released constants that replace others: one for each, however many graphs hold it.
 #[derive(Default)]
 pub(crate) struct Released(HashMap<ConstantId, Tensor>);
 
 impl Released {
-    /// Replaces `constant` if it is one of `constants`; how many bytes it had, if it is the first of
-    /// those that share them.
+    /// Replaces `constant` if it is one of `constants`; returns its size if it is the first of
+    /// those that share it.
     pub(crate) fn replace(
         &mut self,
         constant: &mut Tensor,
@@ -73,7 +73,7 @@ impl Released {
             *constant = bare.clone();
             return 0;
         }
-        // A shape that has elements has no more than fit.
+        // The shape of an existing tensor does not overflow.
         let Ok(bare) = Tensor::released(constant.dtype(), constant.shape()) else { return 0 };
         let n_bytes = constant.n_bytes();
         self.0.insert(id, bare.clone());

@@ -1,4 +1,4 @@
-//! The file that a trace is written to.
+//! The file of a trace.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -8,19 +8,19 @@ use web_time::{SystemTime, UNIX_EPOCH};
 
 use super::trace::Trace;
 
-/// A trace that cannot be had.
+/// A trace that is not available or cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// The session does not profile, or its trace was taken or written before.
-    #[error("the session is not profiled, or no longer")]
+    /// The session is not profiled, or its trace was already taken or written.
+    #[error("the session is not profiled, or its trace was already taken")]
     Off,
-    /// The system does not write the file.
+    /// The system cannot write the file.
     #[error("{}: cannot be written: {source}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -29,14 +29,14 @@ impl Trace {
     /// Writes the trace as a file that Perfetto, `chrome://tracing` and ONNX Runtime's own tools read.
     ///
     /// # Errors
-    /// If the system does not write it.
+    /// If the system cannot write the file.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), ProfileError> {
         let path = path.as_ref();
         self.write_to(File::create(path), path)
     }
 
-    /// Writes `PREFIX_2026-01-31_23-59-59_999.json`, the time in UTC; a file that is there already is let
-    /// be, and the next millisecond taken. Returns the path.
+    /// Writes `PREFIX_2026-01-31_23-59-59_999.json`, the time in UTC; if that file exists,
+    /// the next millisecond is used. Returns the path.
     pub(crate) fn write_dated(
         &self,
         prefix: &Path,

@@ -1,8 +1,8 @@
 //! A trace as JSON: an array of events, ordered by their ends.
 //!
-//! Fields and their types are ONNX Runtime's: arguments are text, but for what is an array or an object.
-//! Times are whole microseconds, as its tools expect; both ends are rounded down, so that what nests stays
-//! nested. `dur_ns` has the exact time.
+//! Fields and their types are ONNX Runtime's: arguments are strings, except arrays and objects.
+//! Times are whole microseconds, as its tools expect; both ends are rounded down, so that nesting is
+//! preserved. `dur_ns` has the exact time.
 //!
 //! Source: files that ONNX Runtime 1.31 writes, and the Trace Event Format of chrome://tracing.
 
@@ -16,7 +16,7 @@ use ort_graph::{Dim, Type};
 
 use super::trace::{RunTimes, Share, Span, StepTime, Trace};
 
-/// What control flow is said to run on: ONNX Runtime has it on the CPU, too.
+/// The provider of control flow, as in ONNX Runtime.
 const CONTROL_FLOW_PROVIDER: &str = "CPUExecutionProvider";
 
 enum Event<'a> {
@@ -37,7 +37,7 @@ impl Trace {
                 events.extend(step.helpers.iter().map(|share| Event::Share(step, share)));
             }
         }
-        // What ends at once with what it is part of comes before it.
+        // An event that ends with its enclosing event comes before it.
         events.sort_by_key(|event| {
             let (start, time, ..) = event.times();
             (start + time, std::cmp::Reverse(start))
@@ -61,7 +61,7 @@ impl Trace {
 }
 
 impl Event<'_> {
-    /// When it began, how long it took, and whose it was.
+    /// Start, duration and thread.
     fn times(&self) -> (Duration, Duration, u64) {
         match self {
             Self::Span(span) => (span.start, span.time, span.thread),
@@ -118,7 +118,7 @@ impl Event<'_> {
 /// The value of an argument.
 enum Arg {
     Text(String),
-    /// An array or an object, as it is.
+    /// An array or an object, verbatim.
     Json(String),
 }
 
@@ -156,7 +156,7 @@ fn step_args(step: &StepTime) -> Vec<(&'static str, Arg)> {
 }
 
 impl StepTime {
-    /// The node's name; its operator and place if it has none.
+    /// The node's name, or its operator and index if it has none.
     fn name(&self) -> String {
         let work = &*self.work;
         if work.node == work.op_type {
@@ -166,15 +166,15 @@ impl StepTime {
         }
     }
 
-    /// Operations a nanosecond; `None` where arithmetic is not what costs.
+    /// Operations per nanosecond; `None` where arithmetic does not dominate.
     pub fn gflops(&self) -> Option<f64> {
-        #[expect(clippy::cast_precision_loss, reason = "beyond 2^53 a rounded number will do")]
+        #[expect(clippy::cast_precision_loss, reason = "beyond 2^53 rounding is fine")]
         let flops = self.work.flops as f64;
         (flops > 0.0).then(|| flops / self.time.as_secs_f64().max(1e-9) / 1e9)
     }
 }
 
-/// Of what ONNX Runtime tells of threads, what means something here: who helped, and how often.
+/// The meaningful part of ONNX Runtime's statistics of threads: which threads helped, and how often.
 fn scheduling(step: &StepTime) -> String {
     let helpers: Vec<String> = { step.helpers.iter() }
         .map(|share| format!(r#""{}":{{"num_run":{},"core":-1}}"#, share.thread, share.n_turns))
@@ -186,7 +186,7 @@ fn scheduling(step: &StepTime) -> String {
     )
 }
 
-/// `[{"float":[1,3]},{"int64":[]}]`. As in ONNX Runtime, what is no tensor is left out.
+/// `[{"float":[1,3]},{"int64":[]}]`. As in ONNX Runtime, only tensors are listed.
 fn types(types: &[Type]) -> String {
     let shape = |ty: &Type| {
         let Type::Tensor(tensor) = ty else { return None };
@@ -198,7 +198,7 @@ fn types(types: &[Type]) -> String {
     format!("[{}]", shapes.join(","))
 }
 
-/// A text in quotes. Source: RFC 8259, 7.
+/// A quoted string. Source: RFC 8259, 7.
 struct Text<'a>(&'a str);
 
 impl Display for Text<'_> {

@@ -1,14 +1,14 @@
-//! What is noted of a session when one wants to know where its time goes: the stages of loading, and
+//! Profiles of a session: the stages of loading, and
 //! the steps of runs.
 //!
 //! ```text
-//! Profiler   one a session: notes spans of loading and whole runs, writes them at the end
-//! Recorder   one a run: notes its steps; a session takes them all at once when the run is over
-//! Watch      one a step: its time, the shares of other threads in it, and the denormals they met
+//! Profiler   one for each session: records stages of loading and runs, writes them at the end
+//! Recorder   one for each run: records its steps; a session takes them when the run is over
+//! Watch      one for each step: its time, the shares of other threads in it, and the denormals they met
 //! ```
 //!
-//! Without a recorder a step costs one branch. With one it takes the clock twice, and once more for each
-//! time that another thread comes to help. What a step computes is described once for each layout of shapes.
+//! Without a recorder a step costs one branch. With one it reads the clock twice, and once more for each
+//! time that another thread helps. A step is described once for each layout.
 
 mod file;
 mod json;

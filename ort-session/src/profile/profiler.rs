@@ -1,4 +1,4 @@
-//! Collects what a session and its runs note, and writes it at the end.
+//! Collects the profile of a session and its runs, and writes it at the end.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -11,36 +11,36 @@ use super::file::ProfileError;
 use super::thread;
 use super::trace::{RunTimes, Span, Trace};
 
-/// As many as ONNX Runtime keeps.
+/// The limit of ONNX Runtime.
 const MAX_STEPS: usize = 1_000_000;
 
-/// Whether a session to be notes where its time goes.
+/// Whether and how a session is profiled.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Profiling {
     #[default]
     Off,
-    /// For whoever asks the session for it.
+    /// For [`Session::take_trace`](crate::Session::take_trace).
     Collect,
-    /// Into a file whose name begins so.
+    /// To a file whose name has this prefix.
     Write(PathBuf),
 }
 
-/// Notes where a session's time goes, or nothing. What becomes of one model shares it; the last of them to
-/// go writes what nobody has asked for.
+/// The profiler of a session, or none. All objects made from one model share it; when the last is
+/// dropped, a trace that was not taken is written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Profiler(Option<Arc<Collector>>);
 
 #[derive(Debug)]
 struct Collector {
     origin: Instant,
-    /// How the path of its file begins, and the time it is named by, if there is to be one.
+    /// The prefix of its file's path, and the time in its name, if there is to be one.
     file: Option<(PathBuf, SystemTime)>,
     is_over: AtomicBool,
     trace: Mutex<Trace>,
 }
 
 impl Profiler {
-    /// Time counts from now.
+    /// Times are relative to now.
     pub(crate) fn new(profiling: Profiling) -> Self {
         let file = match profiling {
             Profiling::Off => return Self(None),
@@ -55,7 +55,7 @@ impl Profiler {
         self.0.as_deref().filter(|collector| !collector.is_over.load(Ordering::Relaxed))
     }
 
-    /// Does something and notes how long it took.
+    /// Records the duration of `body`.
     pub(crate) fn during<T>(&self, name: &'static str, body: impl FnOnce() -> T) -> T {
         let start = self.collector().map(|_| Instant::now());
         let result = body();
@@ -65,7 +65,7 @@ impl Profiler {
         result
     }
 
-    /// Notes that something took from one time to another.
+    /// Records a span.
     pub(crate) fn note(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -79,32 +79,32 @@ impl Profiler {
         collector.trace().spans.push(Span { name, start, time, thread, args });
     }
 
-    /// Notes that all since the beginning was one thing.
+    /// Records a span from the origin until now.
     pub(crate) fn note_whole(&self, name: &'static str) {
         if let Some(collector) = self.collector() {
             self.note(name, (collector.origin, Instant::now()), Vec::new);
         }
     }
 
-    /// When time began, if runs are to be noted.
+    /// The origin of times, if runs are to be recorded.
     pub(crate) fn origin(&self) -> Option<Instant> {
         self.collector().map(|collector| collector.origin)
     }
 
-    /// Notes a run.
+    /// Records a run.
     pub(crate) fn note_run(&self, run: RunTimes) {
         if let Some(collector) = self.collector() {
             collector.trace().add(run);
         }
     }
 
-    /// Ends profiling and gives what was noted.
+    /// Ends profiling and returns the trace.
     pub(crate) fn take(&self) -> Result<Trace, ProfileError> {
         let collector = self.0.as_deref().ok_or(ProfileError::Off)?;
         collector.take().ok_or(ProfileError::Off)
     }
 
-    /// Ends profiling and writes what was noted.
+    /// Ends profiling and writes the trace.
     pub(crate) fn write(&self) -> Result<PathBuf, ProfileError> {
         let file = self.0.as_ref().and_then(|collector| collector.file.as_ref());
         let (prefix, time) = file.ok_or(ProfileError::Off)?;
@@ -117,19 +117,19 @@ impl Collector {
         self.trace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was noted, unless it was taken before.
+    /// The trace, unless it was already taken.
     fn take(&self) -> Option<Trace> {
         let is_first = !self.is_over.swap(true, Ordering::Relaxed);
         is_first.then(|| std::mem::take(&mut *self.trace()))
     }
 }
 
-/// A session that is dropped has nobody to tell what went wrong.
+/// A dropped session has no caller to return an error to.
 impl Drop for Collector {
     fn drop(&mut self) {
         let Some((prefix, time)) = &self.file else { return };
         if let Some(Err(error)) = self.take().map(|trace| trace.write_dated(prefix, *time)) {
-            tracing::warn!(%error, "the trace is lost");
+            tracing::warn!(%error, "the trace cannot be written");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Notes the steps of one run.
+//! Records the steps of one run.
 
 // collects are bounded: by the threads
 
@@ -15,7 +15,7 @@ use super::work::StepWork;
 use crate::plan::Step;
 use crate::run::Observer;
 
-/// Notes the steps of one run. Threads that run steps of it at once share it.
+/// Records the steps of one run. Threads that run its steps in parallel share it.
 #[derive(Debug)]
 pub(crate) struct Recorder<'a> {
     providers: &'a [Arc<dyn ExecutionProvider>],
@@ -25,7 +25,7 @@ pub(crate) struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// Times count from `origin`; there is room for `n_steps` at first.
+    /// Times are relative to `origin`; `n_steps` is the initial capacity.
     pub(crate) fn new(
         providers: &'a [Arc<dyn ExecutionProvider>],
         origin: Instant,
@@ -36,12 +36,12 @@ impl<'a> Recorder<'a> {
         Self { providers, origin, steps, observer: None }
     }
 
-    /// The same, which also shows what steps compute.
+    /// The same, which also passes the values that steps compute to an observer.
     pub(crate) fn observed_by(self, observer: Observer<'a>) -> Self {
         Self { observer: Some(observer), ..self }
     }
 
-    /// Who is shown what steps compute.
+    /// The observer of computed values.
     pub(crate) const fn observer(&self) -> Option<Observer<'a>> {
         self.observer
     }
@@ -51,7 +51,7 @@ impl<'a> Recorder<'a> {
         step.provider().map(|index| &*self.providers[index])
     }
 
-    /// Begins to watch a step, to be run with what this gives as its threads.
+    /// Starts watching a step, which is to be run with the result as its threads.
     pub(crate) fn watch<'t>(&self, step: &Step, threads: &'t dyn Threads) -> Watch<'t>
     where
         'a: 't,
@@ -63,11 +63,11 @@ impl<'a> Recorder<'a> {
             origin: self.origin,
             caller: thread::id(),
             helpers,
-            met: AtomicU8::new(UNTOLD),
+            met: AtomicU8::new(UNREPORTED),
         }
     }
 
-    /// Notes a step that took from `start` until now.
+    /// Records a step that took from `start` until now.
     pub(crate) fn note(&self, watch: &Watch<'_>, times: (Duration, Duration), work: Arc<StepWork>) {
         let (start, end) = times;
         let step = StepTime {
@@ -78,11 +78,11 @@ impl<'a> Recorder<'a> {
             helpers: watch.helpers.iter().filter_map(Helper::share).collect(),
             denormals: watch.denormals(),
         };
-        // Only threads of this run meet here, and only where they run steps side by side.
+        // Only threads of this run contend, and only if it runs steps in parallel.
         self.steps.lock().unwrap_or_else(PoisonError::into_inner).push(step);
     }
 
-    /// When its times began.
+    /// The origin of times.
     pub(super) const fn origin(&self) -> Instant {
         self.origin
     }
@@ -92,16 +92,16 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Nobody has told what was met.
-const UNTOLD: u8 = 0;
-/// Somebody has.
-const TOLD: u8 = 1;
+/// Denormals were not reported.
+const UNREPORTED: u8 = 0;
+/// Denormals were reported.
+const REPORTED: u8 = 1;
 /// A denormal operand was met.
 const OPERANDS: u8 = 2;
-/// A result was met that was too small.
+/// A denormal result was met.
 const RESULTS: u8 = 4;
 
-/// The threads of one step, each watched.
+/// The instrumented threads of one step.
 #[derive(Debug)]
 pub(crate) struct Watch<'a> {
     threads: &'a dyn Threads,
@@ -113,7 +113,7 @@ pub(crate) struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Runs the step, on the thread that began to watch it: when it began and ended.
+    /// Runs the step on the thread that started to watch it; returns its start and end.
     pub(crate) fn step(&self, run: &mut dyn FnMut()) -> (Duration, Duration) {
         let start = self.origin.elapsed();
         self.watched(run);
@@ -130,7 +130,7 @@ impl Watch<'_> {
         };
         if let Some(DenormalsMet { operands, results }) = met {
             let bit = |is_met, bit| if is_met { bit } else { 0 };
-            let met = TOLD | bit(operands, OPERANDS) | bit(results, RESULTS);
+            let met = REPORTED | bit(operands, OPERANDS) | bit(results, RESULTS);
             if self.met.load(Ordering::Relaxed) | met != self.met.load(Ordering::Relaxed) {
                 self.met.fetch_or(met, Ordering::Relaxed);
             }
@@ -140,13 +140,13 @@ impl Watch<'_> {
     fn denormals(&self) -> Option<DenormalsMet> {
         let met = self.met.load(Ordering::Relaxed);
         let has = |bit| met & bit != 0;
-        has(TOLD).then(|| DenormalsMet { operands: has(OPERANDS), results: has(RESULTS) })
+        has(REPORTED).then(|| DenormalsMet { operands: has(OPERANDS), results: has(RESULTS) })
     }
 
-    /// What another thread does of the step, as long as it stays.
+    /// The work of another thread on the step.
     fn helped(&self, body: &mut dyn FnMut()) {
         let thread = thread::id();
-        // Watched already, as all that the caller does.
+        // Already watched, as all work of the caller is.
         if thread == self.caller {
             return body();
         }
@@ -178,10 +178,10 @@ impl Threads for Watch<'_> {
     }
 }
 
-/// What one thread does of a step. Only that thread writes to it.
+/// The share of one thread in a step. Only that thread writes to it.
 #[derive(Debug, Default)]
 struct Helper {
-    /// 0 while it is nobody's.
+    /// 0 while it is unused.
     thread: AtomicU64,
     n_turns: AtomicU64,
     start: AtomicU64,
@@ -190,7 +190,7 @@ struct Helper {
 }
 
 impl Helper {
-    /// Whether it is this thread's, as it is from now on if it was nobody's.
+    /// Whether it belongs to this thread; an unused one is assigned to it.
     fn is_of(&self, thread: u64) -> bool {
         let found = self.thread.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed);
         found.is_ok() || found == Err(thread)

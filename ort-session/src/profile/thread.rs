@@ -1,8 +1,8 @@
-//! Numbers of threads, as the system's own tools show them.
+//! Thread ids, as shown by the system's own tools.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The calling thread's number: the system's on Linux; elsewhere the first thread that asks is 1.
+/// The calling thread's id: the system's on Linux; on other systems numbered from 1.
 pub(super) fn id() -> u64 {
     thread_local! {
         static ID: u64 = system_id().unwrap_or_else(next_id);
@@ -26,7 +26,7 @@ mod tests {
     use super::id;
 
     #[test]
-    fn a_thread_has_one_number_and_no_other_has_it() {
+    fn threads_have_constant_and_distinct_ids() {
         let here = id();
         assert_eq!(id(), here);
         assert_ne!(std::thread::spawn(id).join().unwrap(), here);

@@ -1,5 +1,5 @@
-//! What was noted: spans of time, and the steps of runs. All times count from when the session began to be
-//! built; those of [`Session::run_profiled`](crate::Session::run_profiled) from when the run began.
+//! Recorded data: spans, and the steps of runs. All times are relative to when the builder was committed;
+//! those of [`Session::run_profiled`](crate::Session::run_profiled) to the start of the run.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use super::recorder::Recorder;
 use super::thread;
 use super::work::StepWork;
 
-/// What was noted of a session: see [`SessionBuilder::collect_trace`](crate::SessionBuilder::collect_trace).
+/// The profile of a session: see [`SessionBuilder::collect_trace`](crate::SessionBuilder::collect_trace).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Trace {
-    /// The stages of loading, each when it was over.
+    /// The stages of loading, ordered by their ends.
     pub spans: Vec<Span>,
-    /// The runs, likewise.
+    /// The runs, ordered by their ends.
     pub runs: Vec<RunTimes>,
-    /// How many runs are left out because there was no more room: a trace has a million steps at most.
+    /// The number of dropped runs, after the limit of a million steps.
     pub n_dropped: usize,
-    /// Those of all runs.
+    /// The number of steps of all runs.
     pub(super) n_steps: usize,
 }
 
@@ -30,15 +30,15 @@ pub struct Trace {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Span {
-    /// What was done.
+    /// The name of the stage.
     pub name: Cow<'static, str>,
-    /// When it began.
+    /// The start.
     pub start: Duration,
-    /// How long it took.
+    /// The duration.
     pub time: Duration,
-    /// The thread that did it.
+    /// The thread.
     pub thread: u64,
-    /// What else is to be said of it.
+    /// Further details.
     pub args: Vec<(&'static str, String)>,
 }
 
@@ -46,15 +46,15 @@ pub struct Span {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunTimes {
-    /// What [`RunOptions::tag`](crate::RunOptions::tag) called it.
+    /// The [`RunOptions::tag`](crate::RunOptions::tag).
     pub tag: String,
-    /// When it began.
+    /// The start.
     pub start: Duration,
-    /// How long it took.
+    /// The duration.
     pub time: Duration,
-    /// The thread that called for it.
+    /// The calling thread.
     pub thread: u64,
-    /// Its steps in the order in which they ended: those of subgraphs before the step that runs them.
+    /// Its steps ordered by their ends: those of subgraphs before the step that runs them.
     pub steps: Vec<StepTime>,
 }
 
@@ -63,37 +63,37 @@ pub struct RunTimes {
 pub struct StepTime {
     /// What it computed.
     pub work: Arc<StepWork>,
-    /// When it began.
+    /// The start.
     pub start: Duration,
-    /// How long it took.
+    /// The duration.
     pub time: Duration,
     /// The thread that ran it, alone or with others.
     pub thread: u64,
-    /// What other threads did of it.
+    /// The shares of other threads.
     pub helpers: SmallVec<[Share; 1]>,
-    /// The denormals met on all these threads, as far as the processor tells: no operand that counts as
-    /// zero, nothing of what matrix tiles do. `None` if it tells nothing, and for control flow, whose
-    /// subgraphs have steps of their own.
+    /// The denormals met on all these threads, as far as the processor reports them: not for operands that are treated as
+    /// zero, nor for matrix tiles. `None` if it reports nothing, and for control flow, whose
+    /// subgraphs have their own steps.
     pub denormals: Option<DenormalsMet>,
 }
 
-/// What one other thread did of a step.
+/// The share of another thread in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// The thread.
     pub thread: u64,
-    /// How often it came to help.
+    /// How often it helped.
     pub n_turns: u64,
-    /// When it first came.
+    /// When it first helped.
     pub start: Duration,
-    /// From then until it last went.
+    /// The time from its first start to its last end.
     pub time: Duration,
-    /// How long it was at work in this time.
+    /// The time it worked within that.
     pub busy: Duration,
 }
 
 impl Trace {
-    /// That of one run; times count from its beginning.
+    /// The trace of one run; times are relative to its start.
     pub(crate) fn of_run(run: &RunTimes) -> Self {
         let mut run = run.clone();
         let begin = std::mem::take(&mut run.start);
@@ -108,7 +108,7 @@ impl Trace {
 }
 
 impl RunTimes {
-    /// A run that began at `begin` and is over now.
+    /// A run that started at `begin` and ends now.
     pub(crate) fn until_now(recorder: Recorder<'_>, begin: Instant, tag: String) -> Self {
         let (start, time) = (begin.duration_since(recorder.origin()), begin.elapsed());
         Self { tag, start, time, thread: thread::id(), steps: recorder.into_steps() }

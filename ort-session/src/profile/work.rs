@@ -1,4 +1,4 @@
-//! What work a step is: what it reads and computes, and how many operations that takes.
+//! The work of a step: its operands, and the number of operations.
 
 // collects are bounded: as long as the graph's lists
 
@@ -13,46 +13,46 @@ use crate::plan::{Action, Plan, Step};
 /// What a step computes, and how.
 #[derive(Clone, Debug, Default)]
 pub struct StepWork {
-    /// The node's name, or its operator if it has none; of several nodes that run as one step, the
+    /// The node's name, or its operator if it has none; if several nodes run as one step, the
     /// last one's.
     pub node: String,
     /// The operator.
     pub op_type: String,
-    /// The node's place among those of its graph, the outermost or a subgraph.
+    /// The node's index in its graph, the main graph or a subgraph.
     pub index: usize,
     /// The provider whose kernel ran; empty for control flow.
     pub provider: &'static str,
     /// The kernel that ran.
     pub variant: &'static str,
-    /// How many nodes ran as this step.
+    /// The number of nodes in the step.
     pub n_nodes: usize,
-    /// The types of what it read, by position, those of absent inputs unknown.
+    /// The types of its inputs, by position; unknown for absent ones.
     pub inputs: Vec<Type>,
-    /// The types of what it computed, likewise.
+    /// The types of its outputs, by position.
     pub outputs: Vec<Type>,
-    /// Those attributes of the node that are integers: strides, groups and so on.
+    /// The integer attributes of the node: strides, groups and so on.
     pub attributes: Vec<(String, Vec<i64>)>,
-    /// Floating-point operations (or those on integers in their place); 0 where arithmetic is not
-    /// what costs, and for control flow, whose subgraphs have steps of their own.
+    /// Floating-point operations (or integer ones in quantized operators); 0 where arithmetic does not
+    /// dominate, and for control flow, whose subgraphs have their own steps.
     pub flops: u64,
-    /// The bytes of all inputs and outputs together, whatever of them was read.
+    /// The size of all inputs and outputs in bytes, whether read completely or not.
     pub n_bytes: usize,
-    /// Those of constants among its inputs.
+    /// The part of it that is constant inputs.
     pub constant_bytes: usize,
-    /// Those of its outputs.
+    /// The part of it that is outputs.
     pub output_bytes: usize,
 }
 
 impl StepWork {
-    /// The instruction set that its kernel is written for, as the kernel's name says it: `avx512` of
-    /// `gemm_f32/avx512_14x32`; `generic` where it is none.
+    /// The instruction set of its kernel, from the kernel's name: `avx512` of
+    /// `gemm_f32/avx512_14x32`; `generic` if there is none.
     pub fn isa(&self) -> &'static str {
         let (_, tile) = self.variant.split_once('/').unwrap_or(("", "generic"));
         tile.split('_').next().unwrap_or(tile)
     }
 }
 
-/// Describes a step whose values are what `fact_of` says.
+/// Describes a step, with the facts of its values from `fact_of`.
 pub(crate) fn describe(
     plan: &Plan,
     step: &Step,
@@ -101,7 +101,7 @@ fn n_bytes(fact: &Fact) -> Option<usize> {
     fact.dtype()?.n_bytes(n_elements(&fact.shape()?)?)
 }
 
-/// The operations of all nodes of a step. What they hand to each other is inferred.
+/// The operations of all nodes of a step. The values between them are inferred.
 fn flops(plan: &Plan, step: &Step, mut facts: HashMap<ValueId, Fact>) -> u64 {
     let mut sum = 0;
     for &id in step.nodes_before.iter().chain([&step.node]) {

@@ -1,4 +1,4 @@
-//! What steps may touch of the memory of their run: all of it, or what is a branch's.
+//! The memory of a run that steps may use: all of it, or that of a branch.
 
 // collects are bounded: as long as the graph's lists
 
@@ -11,12 +11,12 @@ use smallvec::{SmallVec, smallvec};
 use super::targets::{Targets, Values};
 use crate::plan::{Branches, MadeValues, Slab, Slabs, State, divide};
 
-/// What steps that run one after the other may touch.
+/// The memory of sequential steps.
 pub(super) struct BranchArena<'m, 't> {
     slabs: Slabs<'m>,
     made: Made<'m>,
     targets: &'m Targets<'t>,
-    /// The step that runs.
+    /// The current step.
     pub(super) at: Cell<usize>,
 }
 
@@ -26,14 +26,14 @@ enum Made<'m> {
 }
 
 impl<'m, 't> BranchArena<'m, 't> {
-    /// For steps beside which none runs.
+    /// For steps that run alone.
     pub(super) fn whole(state: &'m mut State, targets: &'m Targets<'t>) -> Self {
         let State { arena, made, .. } = state;
         let slabs = smallvec![(0, Slab::Own(arena.as_mut()))];
         Self { slabs, made: Made::All(made), targets, at: Cell::new(0) }
     }
 
-    /// For each branch of a region what it may touch.
+    /// The memory of each branch of a region.
     pub(super) fn divide(&mut self, region: &Branches) -> SmallVec<[BranchArena<'_, 't>; 4]> {
         let (made, targets) = (self.made.get(), self.targets);
         let slabs = divide(&mut self.slabs, region.branches.len(), &region.slabs).into_iter();
@@ -46,7 +46,7 @@ impl<'m, 't> BranchArena<'m, 't> {
         self.made.get()
     }
 
-    /// What there is of the block, and the values beside it.
+    /// The slabs of the block, and the values outside of it.
     pub(super) fn parts(&mut self) -> (&mut Slabs<'m>, Values<'_, 't>) {
         (&mut self.slabs, Values { made: self.made.get(), targets: self.targets })
     }
@@ -55,7 +55,7 @@ impl<'m, 't> BranchArena<'m, 't> {
         Values { made: self.made.get(), targets: self.targets }
     }
 
-    /// Drops a value no longer needed; not in a branch, beside which others may read it.
+    /// Drops a value no longer needed; not in a branch, since others may read it.
     pub(super) fn clear(&mut self, id: ValueId) -> Option<Value> {
         match &mut self.made {
             Made::All(made) => made.take(id),

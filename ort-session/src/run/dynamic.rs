@@ -1,4 +1,4 @@
-//! Steps whose shapes only the run can tell.
+//! Steps whose shapes are only known at run time.
 
 // collects are bounded: as long as the graph's lists
 
@@ -13,18 +13,18 @@ use super::targets::Memory;
 use super::{Run, Views};
 use crate::plan::{Pieces, Split, Step};
 
-/// A step whose shapes only the run can tell.
+/// A step whose shapes are only known at run time.
 #[derive(Clone, Copy)]
 pub(super) struct DynamicStep<'a> {
     pub(super) step: &'a Step,
     pub(super) kernel: &'a dyn Kernel,
     pub(super) split: &'a Split,
-    /// Pairs (input, output): the output may be made of the input itself.
+    /// Pairs (input, output): the input may be turned into the output.
     pub(super) taken: &'a [(usize, usize)],
 }
 
 impl Run<'_> {
-    /// A step whose shapes only the run can tell: the kernel makes its outputs.
+    /// Runs such a step: the kernel allocates its outputs.
     pub(super) fn run_dynamic(
         &self,
         frame: &Frame<'_>,
@@ -79,7 +79,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Moves the inputs that outputs may be made of to those; which, and of what shapes.
+    /// Moves inputs to the outputs they may be turned into; returns which, and their shapes.
     fn take(
         &self,
         frame: &Frame<'_>,

@@ -1,5 +1,5 @@
-//! When a run is to end early, as kernels ask it while they compute: whoever watches the run, without
-//! anything that it borrows.
+//! Cancellation of a run as seen by kernels: the conditions of a run's watch, without
+//! its borrows.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use web_time::Instant;
 
 use crate::cancel::Cancel;
 
-/// Somebody who may cancel the run, and a time at which it is over.
+/// A cancellation token and a deadline.
 #[derive(Debug)]
 pub(crate) struct Ends {
     pub(super) cancel: Option<Cancel>,
@@ -23,8 +23,8 @@ impl Ending for Ends {
     }
 }
 
-/// Threads that do no part any more once their run is to end. What a kernel computed is then worth
-/// nothing, and whoever shared the work looks before anybody reads it.
+/// Threads that skip the remaining parts once their run is cancelled. The kernel's results are then
+/// invalid, and the run checks for cancellation before they are read.
 #[derive(Debug)]
 pub(crate) struct EndingThreads<'a> {
     pub(crate) threads: &'a dyn Threads,

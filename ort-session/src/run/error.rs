@@ -1,4 +1,4 @@
-//! Why a run failed.
+//! The errors of runs.
 
 use std::time::Duration;
 
@@ -8,103 +8,103 @@ use crate::error::{InputError, OutputError};
 use crate::plan::PlanError;
 use crate::state::StateError;
 
-/// A run that failed.
+/// A failed run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The inputs are not the model's.
+    /// The inputs do not match the model's.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// The outputs asked for are not the model's, or the memory for one does not fit.
+    /// The requested outputs do not match the model's, or the memory for one does not.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// The state is not the model's.
+    /// The state does not match the model.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The shapes do not fit the model.
+    /// Shape inference failed for the inputs.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A node could not compute.
+    /// A node failed.
     #[error("node `{node}` ({op_type}): {error}")]
     Node {
         /// The node.
         node: String,
         /// Its operator.
         op_type: String,
-        /// What is wrong.
+        /// The error.
         error: Box<KernelError>,
     },
-    /// A node did not make an output that others need.
+    /// A node did not compute an output that others need.
     #[error("value `{value}` was not computed")]
     NotComputed {
         /// The value.
         value: String,
     },
-    /// There is no memory for a copy of an output that is not computed: an input, or a capture.
-    #[error("there is no memory for output `{value}`")]
+    /// A copy of an output that is an input or capture cannot be allocated.
+    #[error("cannot allocate output `{value}`")]
     NoMemory {
         /// The output.
         value: String,
     },
-    /// The caller called [`Cancel::cancel`](crate::Cancel::cancel).
+    /// [`Cancel::cancel`](crate::Cancel::cancel) was called.
     #[error("the run{} was cancelled", named(tag))]
     Cancelled {
-        /// What [`RunOptions::tag`](crate::RunOptions::tag) called the run.
+        /// The [`RunOptions::tag`](crate::RunOptions::tag) of the run.
         tag: String,
     },
-    /// The run was not done in time.
-    #[error("the run{} was not done by its deadline", named(tag))]
+    /// The run exceeded its deadline.
+    #[error("the run{} exceeded its deadline", named(tag))]
     DeadlineExceeded {
-        /// What [`RunOptions::tag`](crate::RunOptions::tag) called the run.
+        /// The [`RunOptions::tag`](crate::RunOptions::tag) of the run.
         tag: String,
     },
-    /// The run wanted more than it may have.
+    /// The run exceeded a limit.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// A kernel panicked. The session is as it was: it runs on, on this thread and all others.
+    /// A kernel panicked. The session is intact, and other runs are not affected.
     #[error("node `{node}` ({op_type}) panicked: {message}")]
     Panicked {
         /// The node.
         node: String,
         /// Its operator.
         op_type: String,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
 }
 
-/// A run that wanted more than its [`RunLimits`](crate::RunLimits) allow.
+/// A run that exceeds its [`RunLimits`](crate::RunLimits).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// Its values and scratch take too much memory.
-    #[error("node `{node}`: the run takes {found} bytes of memory, and {limit} are allowed")]
+    /// It needs too much memory for values and scratch.
+    #[error("node `{node}`: the run takes {found} bytes of memory, over the limit of {limit}")]
     Bytes {
-        /// How many bytes it may take.
+        /// The limit.
         limit: usize,
-        /// How many it would take, or has taken.
+        /// The bytes needed or already allocated.
         found: usize,
-        /// The node for which it takes them; at the start of a run the one that needs most.
+        /// The node that needs them; at the start of a run the one with the highest need.
         node: String,
     },
     /// It takes too long.
-    #[error("node `{node}`: the run takes {found:?} so far, and {limit:?} are allowed")]
+    #[error("node `{node}`: the run has taken {found:?}, over the limit of {limit:?}")]
     Time {
-        /// How long it may take.
+        /// The limit.
         limit: Duration,
-        /// How long it took so far.
+        /// The elapsed time.
         found: Duration,
-        /// The node that did not start any more.
+        /// The node that was not started or completed.
         node: String,
     },
-    /// Its loops go round too often.
-    #[error("node `{node}`: iteration {found} of the run's loops, and {limit} are allowed")]
+    /// Its loops have too many iterations.
+    #[error("node `{node}`: iteration {found} of the run's loops, over the limit of {limit}")]
     Iterations {
-        /// How many iterations all loops of a run may have together.
+        /// The limit for all loops of a run together.
         limit: u64,
-        /// The number of the one that did not start any more.
+        /// The number of the iteration that was not started.
         found: u64,
-        /// The loop that wanted it.
+        /// The loop.
         node: String,
     },
 }

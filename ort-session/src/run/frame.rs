@@ -1,4 +1,4 @@
-//! One run of one plan: where its values are.
+//! One run of one plan: the places of its values.
 
 use ort_ep::KernelError;
 use ort_graph::{Fact, OpError, Type, ValueId};
@@ -20,9 +20,9 @@ pub(super) struct Frame<'a> {
     pub(super) plan: &'a Plan,
     pub(super) layout: &'a Layout,
     pub(super) given: Given<'a>,
-    /// The outputs that are to be returned, in order.
+    /// The outputs to return, in order.
     pub(super) outputs: &'a [ValueId],
-    /// What counts against the limits of the run, if it has any.
+    /// The memory that counts against the limits of the run, if it has any.
     pub(super) held: Option<&'a Reservation<'a>>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Frame<'a> {
         matches!(self.place(id), Place::Own { .. })
     }
 
-    /// Adds the step's inputs, wherever they live.
+    /// Adds the step's inputs, from any place.
     pub(super) fn inputs<'b>(
         &self,
         step: &Step,
@@ -54,7 +54,7 @@ impl<'a> Frame<'a> {
             views.push(match self.place(id) {
                 Place::Arena { dtype, shape, .. } => {
                     let bytes = split.read(pieces, i);
-                    // An input that is overwritten has no slice of its own: its output has.
+                    // An overwritten input has no slice; its output has.
                     let is_read = !bytes.is_empty() || shape.contains(&0);
                     let view = || TensorView::from_bytes(*dtype, shape, bytes);
                     is_read.then(view).transpose()?.map(ValueView::Tensor)
@@ -70,7 +70,7 @@ impl<'a> Frame<'a> {
         Ok(())
     }
 
-    /// A value that does not live in the arena.
+    /// A value that is not in the arena.
     pub(super) fn view<'b>(
         &self,
         place: &'a Place,
@@ -95,7 +95,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// An input, unless it was moved in and on.
+    /// An input, unless it was moved in and consumed.
     fn input<'b>(&self, index: usize, values: Values<'b, '_>) -> Option<ValueView<'b>>
     where
         'a: 'b,
@@ -104,12 +104,12 @@ impl<'a> Frame<'a> {
         self.lent(index).or_else(moved)
     }
 
-    /// An input that is not moved in. The branches of an If are given none, whatever they declare.
+    /// An input that is not moved in. The branches of an If have none.
     fn lent(&self, index: usize) -> Option<ValueView<'a>> {
         self.given.inputs.get(index).copied().flatten()
     }
 
-    /// What a value is now that it is there.
+    /// The fact of a computed value.
     pub(super) fn fact(&self, id: ValueId, values: Values<'_, '_>) -> Fact {
         match self.place(id) {
             Place::Arena { dtype, shape, .. } | Place::Own { dtype, shape } => {
@@ -144,7 +144,7 @@ impl<'a> Frame<'a> {
         Ok(own)
     }
 
-    /// That the caller's memory fits the outputs, as far as their shapes are known.
+    /// Checks that the caller's memory matches the outputs, as far as their shapes are known.
     pub(super) fn check(&self, targets: &mut Targets<'_>) -> Result<(), RunError> {
         for (id, target) in targets.free() {
             if let Place::Own { dtype, shape } = self.place(id)
@@ -156,8 +156,8 @@ impl<'a> Frame<'a> {
         Ok(())
     }
 
-    /// Copies those outputs into the caller's memory that no step could write there: constants,
-    /// inputs, and what was of unknown shape.
+    /// Copies outputs that no step could write to the caller's memory: constants,
+    /// inputs, and those of unknown shape.
     pub(super) fn fill(
         &self,
         made: &MadeValues,
@@ -195,7 +195,7 @@ impl<'a> Frame<'a> {
         RunError::NotComputed { value: self.plan.graph.value(id).name.clone() }
     }
 
-    /// The outputs to return. Each value is moved out the last time it is asked for.
+    /// The outputs to return. Each value is moved out at its last occurrence.
     pub(super) fn collect(&self, made: &mut MadeValues) -> Result<Vec<Value>, RunError> {
         let outputs = self.outputs;
         let none = Targets::default();
@@ -267,7 +267,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// How many bytes were refused because of the run's limit, if that is the error.
+/// The number of bytes denied by the run's limit, if that is the error.
 const fn n_refused_bytes(error: &KernelError) -> Option<usize> {
     match error {
         KernelError::Op(OpError::Tensor(TensorError::NoMemory { n_bytes, limit: Some(_) })) => {

@@ -1,4 +1,4 @@
-//! Showing what the steps of a run compute, before its memory is used again.
+//! Passes the values that steps compute to an observer, before their memory is reused.
 
 use std::fmt;
 
@@ -12,20 +12,20 @@ use crate::plan::{Pieces, Place, StepLayout};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct IntermediateValue<'a> {
-    /// The place of the step among those of the graph, in topological order.
+    /// The index of the step in the topological order of the graph.
     pub step: usize,
-    /// The node that computed it, or its operator if it has no name; of several that run as one step the
-    /// last.
+    /// The node that computed it, or its operator if it has no name; the last one if several nodes run
+    /// as one step.
     pub node: &'a str,
     /// The operator of that node.
     pub op_type: &'a str,
     /// The name of the value.
     pub name: &'a str,
-    /// What it is. Its memory is the run's.
+    /// The value. The run owns its memory.
     pub value: ValueView<'a>,
 }
 
-/// What calls back for each value.
+/// The callback for each value.
 #[derive(Clone, Copy)]
 pub(crate) struct Observer<'a>(pub(crate) &'a (dyn Fn(&IntermediateValue<'_>) + Sync));
 
@@ -36,7 +36,7 @@ impl fmt::Debug for Observer<'_> {
 }
 
 impl Observer<'_> {
-    /// Shows the outputs of a step of the outermost graph that has just run.
+    /// Passes on the outputs of a step of the main graph that has just run.
     pub(super) fn show(
         self,
         frame: &Frame<'_>,

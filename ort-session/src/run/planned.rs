@@ -1,4 +1,4 @@
-//! Steps whose shapes the layout knows.
+//! Steps whose shapes are known in the layout.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_tensor::{Inputs, Output, TensorViewMut, Value};
@@ -10,7 +10,7 @@ use super::targets::Own;
 use super::{Run, Views};
 use crate::plan::{Pieces, Place, Split, Step};
 
-/// A step with what its layout says.
+/// A step and its layout.
 #[derive(Clone, Copy)]
 pub(super) struct PlannedStep<'a> {
     pub(super) step: &'a Step,
@@ -21,7 +21,7 @@ pub(super) struct PlannedStep<'a> {
 }
 
 impl Run<'_> {
-    /// A step whose shapes the layout knows.
+    /// Runs a step whose shapes are known in the layout.
     pub(super) fn run_planned(
         &self,
         frame: &Frame<'_>,
@@ -32,7 +32,7 @@ impl Run<'_> {
         let (slabs, values) = arena.parts();
         let mut own = frame.own_outputs(step, values.targets, self.memory)?;
         {
-            // Filled where they stand: to return them would be to copy them.
+            // Filled in place to avoid a copy.
             let mut pieces = Pieces::new();
             split.split(slabs, &mut pieces);
             let first_output = step.inputs.len();
@@ -61,7 +61,7 @@ impl Run<'_> {
             let inputs = Inputs::new(&inputs);
             let threads = self.threads;
             let io = &mut Io { inputs, outputs: &mut outputs, scratch, threads };
-            // Outputs have been counted before the run began.
+            // The memory of outputs was counted before the run started.
             self.bounded(|| kernel.run(prepared, io))?;
         }
         for (id, own) in step.outputs.iter().flatten().filter(|&&id| frame.is_own(id)).zip(own) {

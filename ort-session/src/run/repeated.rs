@@ -1,7 +1,7 @@
-//! The body of a loop: a plan that runs again and again, on what its last run made.
+//! The body of a loop: a plan that runs repeatedly on its own outputs.
 //!
-//! Layout and memory are kept from one iteration to the next. What is carried is moved in, so that a
-//! step that reads it last may make its output of it, and what the body hands on is moved out.
+//! Layout and memory are reused between iterations. Loop-carried values are moved in, so that a
+//! step that reads one last may turn it into its output, and outputs are moved out.
 
 // collects are bounded: as long as the graph's lists
 
@@ -19,13 +19,13 @@ use crate::plan::{Args, Layout, Plan, State};
 /// An input of a body.
 #[derive(Debug)]
 pub(crate) enum Arg<'v> {
-    /// Somebody else's.
+    /// A borrowed value.
     View(ValueView<'v>),
-    /// The body's own from now on.
+    /// A value that the body owns.
     Moved(Value),
 }
 
-/// A plan that runs again and again with the same captured values.
+/// A plan that runs repeatedly with the same captured values.
 #[derive(Debug)]
 pub(crate) struct Repeated<'r> {
     run: &'r Run<'r>,
@@ -36,7 +36,7 @@ pub(crate) struct Repeated<'r> {
 }
 
 impl Arg<'_> {
-    /// The value itself, copied if it is somebody else's.
+    /// The value itself, copied if it is borrowed.
     ///
     /// # Errors
     /// If there is no memory for a copy.
@@ -60,9 +60,9 @@ impl<'r> Repeated<'r> {
         Self { run, plan, captures, ready: None }
     }
 
-    /// Makes ready for an iteration on these inputs, and tells what follows from their shapes. Where
-    /// those are not what they were in the iteration before, the dimensions that changed are taken to
-    /// change again, so that a loop is not planned anew each time.
+    /// Prepares an iteration on these inputs, and returns its layout. Dimensions
+    /// that differ from the previous iteration are assumed to change
+    /// again, so that a loop is not planned in each iteration.
     pub(crate) fn lay_out(&mut self, args: &[Arg<'_>]) -> Result<&Layout, RunError> {
         let views: SmallVec<[ValueView<'_>; 8]> = args.iter().map(Arg::view).collect();
         let views = Args { inputs: &views, captures: self.captures };
@@ -86,7 +86,7 @@ impl<'r> Repeated<'r> {
         }
     }
 
-    /// Runs one iteration: all outputs that no target takes, in order.
+    /// Runs one iteration; returns all outputs without a target, in order.
     pub(crate) fn run(
         &mut self,
         args: SmallVec<[Arg<'_>; 8]>,

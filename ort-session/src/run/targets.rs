@@ -1,4 +1,4 @@
-//! Memory of the caller's, for outputs of a run.
+//! The caller's memory for outputs of a run.
 
 // collects are bounded: as long as the graph's lists
 
@@ -10,22 +10,22 @@ use smallvec::SmallVec;
 
 use crate::plan::MadeValues;
 
-/// Memory for outputs, by value. The step that writes one takes it, and shows it when it is done.
+/// Memory for outputs, by value. The step that writes an output takes its memory, and returns it when done.
 #[derive(Debug, Default)]
 pub(crate) struct Targets<'t>(Vec<(ValueId, Target<'t>)>);
 
 /// Memory for an output.
 #[derive(Debug)]
 pub(crate) enum Memory<'t> {
-    /// Of its shape.
+    /// A tensor of the output's shape.
     Fixed(TensorViewMut<'t>),
-    /// It holds an input, to which the output adds.
+    /// A tensor that holds an input, which the output extends.
     Growing(&'t mut GrowingTensor),
 }
 
 #[derive(Debug)]
 struct Target<'t> {
-    /// Until a step takes it. Only one asks.
+    /// Until a step takes it. Only one step does.
     free: Mutex<Option<Memory<'t>>>,
     done: OnceLock<Memory<'t>>,
 }
@@ -37,12 +37,12 @@ impl<'t> Targets<'t> {
         Self(targets.into_iter().map(target).collect())
     }
 
-    /// The values that there is memory for.
+    /// The values with memory.
     pub(crate) fn ids(&self) -> SmallVec<[ValueId; 4]> {
         self.0.iter().map(|(id, _)| *id).collect()
     }
 
-    /// Whether there is memory of the caller's for a value.
+    /// Whether there is memory for a value.
     pub(super) fn has(&self, id: ValueId) -> bool {
         self.get(id).is_some()
     }
@@ -51,7 +51,7 @@ impl<'t> Targets<'t> {
         self.get(id)?.free.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The same, if the output adds to what it holds.
+    /// The same, if the output extends the tensor.
     pub(super) fn take_growing(&self, id: ValueId) -> Option<&'t mut GrowingTensor> {
         let mut free = self.get(id)?.free.lock().unwrap_or_else(PoisonError::into_inner);
         match free.take() {
@@ -63,15 +63,15 @@ impl<'t> Targets<'t> {
         }
     }
 
-    /// Gives back what was taken, written.
+    /// Returns memory after it was written.
     pub(super) fn put(&self, id: ValueId, memory: Memory<'t>) {
         if let Some(target) = self.get(id) {
-            // What was taken once is given back once.
+            // Memory is taken and returned only once.
             let _ = target.done.set(memory);
         }
     }
 
-    /// What is written, if it is a tensor with room.
+    /// The written tensor, if it has room.
     pub(super) fn grown(&self, id: ValueId) -> Option<&GrowingTensor> {
         match self.get(id)?.done.get()? {
             Memory::Growing(tensor) => Some(tensor),
@@ -79,11 +79,11 @@ impl<'t> Targets<'t> {
         }
     }
 
-    /// What is written.
+    /// The written tensor.
     fn view(&self, id: ValueId) -> Option<TensorView<'_>> {
         Some(match self.get(id)?.done.get()? {
             Memory::Fixed(view) => view.view(),
-            // Who can read it with its room asks for that.
+            // Readers that support room use [`Targets::grown`].
             Memory::Growing(tensor) => tensor.without_elements(),
         })
     }
@@ -92,7 +92,7 @@ impl<'t> Targets<'t> {
         self.0.iter().find(|(other, _)| *other == id).map(|(_, target)| target)
     }
 
-    /// Memory of a certain shape that no step has taken.
+    /// Memory of fixed shape that no step has taken.
     pub(super) fn free(&mut self) -> impl Iterator<Item = (ValueId, TensorViewMut<'_>)> {
         self.0.iter_mut().filter_map(|(id, target)| {
             match target.free.get_mut().unwrap_or_else(PoisonError::into_inner) {
@@ -102,7 +102,7 @@ impl<'t> Targets<'t> {
         })
     }
 
-    /// A tensor that was to grow, and did not.
+    /// A growing tensor that was not extended.
     pub(super) fn not_grown(&mut self) -> Option<ValueId> {
         let mut targets = self.0.iter_mut();
         targets.find_map(|(id, target)| {
@@ -126,16 +126,16 @@ impl<'b> Values<'b, '_> {
     }
 }
 
-/// Memory for an output of a step that is an output of the run.
+/// Memory for a step's output that is an output of the run.
 pub(super) enum Own<'t> {
     /// The caller will own it.
     Made(Tensor),
-    /// The caller's.
+    /// The caller's memory.
     Target(Memory<'t>),
 }
 
 impl Own<'_> {
-    /// The output, which may add to the input of this position.
+    /// The output, which may extend the input at this position.
     pub(super) fn output(&mut self, input: impl FnOnce() -> Option<usize>) -> Output<'_> {
         match self {
             Own::Made(tensor) => Output::planned(tensor.view_mut()),

@@ -1,5 +1,5 @@
-//! What may end a run before its end. A run looks at it between two steps and between two
-//! iterations of a loop, and kernels look between the parts of their work.
+//! Cancellation, deadline and limits of a run. A run checks them between two steps and between two
+//! iterations of a loop, and kernels check between the parts of their work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,21 +15,21 @@ use super::frame::Frame;
 use crate::plan::{Layout, MadeValues, Place, Plan, Step};
 use crate::run_options::{RunLimits, RunOptions};
 
-/// What may end one run early, and how much of its limits it has used.
+/// The conditions that stop one run early, and how much of its limits is used.
 #[derive(Debug)]
 pub(crate) struct Watch<'a> {
     options: &'a RunOptions,
     limits: RunLimits,
     start: Instant,
-    /// Blocks and values of all plans that are under way, in bytes.
+    /// Blocks and values of all active plans, in bytes.
     n_bytes: AtomicUsize,
     n_iterations: AtomicU64,
-    /// The same for kernels; nothing where neither somebody nor the clock can end it.
+    /// The conditions for kernels; `None` if the run can neither be cancelled nor time out.
     pub(crate) ending: Option<Arc<dyn Ending>>,
 }
 
 impl<'a> Watch<'a> {
-    /// For a run whose own limits stand before those of the session; `None` if nothing can end it
+    /// For a run whose own limits override those of the session; `None` if nothing can stop it
     /// early.
     pub(crate) fn of(options: &'a RunOptions, of_session: &RunLimits) -> Option<Self> {
         let limits = options.limits.or(of_session);
@@ -43,10 +43,10 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// Looks before a step, or before any.
+    /// Checks before a step, or before all.
     ///
     /// # Errors
-    /// If the run is to end.
+    /// If the run must stop.
     pub(crate) fn check(&self, plan: &Plan, step: Option<&Step>) -> Result<(), RunError> {
         let options = self.options;
         let tag = || options.tag.clone();
@@ -70,10 +70,10 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Looks before a plan runs, the body of a loop for one, and counts what it will hold.
+    /// Checks before a plan runs, such as the body of a loop, and counts its memory.
     ///
     /// # Errors
-    /// If the run is to end, or would hold too much.
+    /// If the run must stop, or exceeds its memory limit.
     pub(crate) fn start(&self, plan: &Plan, layout: &Layout) -> Result<Reservation<'_>, RunError> {
         self.check(plan, None)?;
         let planned = match self.limits.max_bytes {
@@ -91,13 +91,13 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// The limit of bytes, and how many of them are left; `None` without one.
+    /// The limit of bytes, and the rest of it; `None` without one.
     pub(super) fn left(&self) -> Option<(usize, usize)> {
         let limit = self.limits.max_bytes?;
         Some((limit, limit.saturating_sub(self.n_bytes.load(Ordering::Relaxed))))
     }
 
-    /// To count what the iterations of a loop leave behind.
+    /// An empty reservation, for the results of a loop's iterations.
     pub(crate) fn nothing_yet(&self) -> Reservation<'_> {
         Reservation { watch: self, counted: AtomicUsize::new(0) }
     }
@@ -105,7 +105,7 @@ impl<'a> Watch<'a> {
     /// Counts an iteration of a loop.
     ///
     /// # Errors
-    /// If it is one too many.
+    /// If it exceeds the limit.
     pub(crate) fn iteration(&self) -> Result<(), ControlError> {
         let Some(limit) = self.limits.max_iterations else { return Ok(()) };
         let found = self.n_iterations.fetch_add(1, Ordering::Relaxed) + 1;
@@ -113,14 +113,14 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// More bytes than the run may have.
+/// More bytes than the limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TooMuch {
     pub(crate) limit: usize,
     pub(crate) found: usize,
 }
 
-/// What one plan or loop that is under way holds; nothing any more when this is dropped.
+/// The memory of one active plan or loop; released on drop.
 #[derive(Debug)]
 pub(crate) struct Reservation<'w> {
     watch: &'w Watch<'w>,
@@ -128,7 +128,7 @@ pub(crate) struct Reservation<'w> {
 }
 
 impl Reservation<'_> {
-    /// The error of a step that wanted so many bytes more than were left.
+    /// The error of a step that was denied this many bytes.
     pub(super) fn too_much(&self, plan: &Plan, step: &Step, n_bytes: usize) -> RunError {
         let limit = self.watch.limits.max_bytes.unwrap_or(usize::MAX);
         let found = self.watch.n_bytes.load(Ordering::Relaxed).saturating_add(n_bytes);
@@ -137,7 +137,7 @@ impl Reservation<'_> {
         LimitError::Bytes { limit, found, node: label(plan, Some(step)) }.into()
     }
 
-    /// Counts what a step has made whose size was not known.
+    /// Counts outputs of a step whose size was not known in advance.
     pub(super) fn made(
         &self,
         frame: &Frame<'_>,
@@ -154,7 +154,7 @@ impl Reservation<'_> {
         })
     }
 
-    /// No longer counts a value that is gone.
+    /// Stops counting a dropped value.
     pub(super) fn cleared(&self, frame: &Frame<'_>, id: ValueId, value: Option<&Value>) {
         if self.watch.limits.max_bytes.is_some() {
             let n_bytes = n_dynamic_bytes(frame, id, value);
@@ -163,7 +163,7 @@ impl Reservation<'_> {
         }
     }
 
-    /// Counts bytes that an iteration of a loop leaves behind.
+    /// Counts results of an iteration of a loop.
     pub(crate) fn more(&self, n_bytes: usize) -> Result<(), TooMuch> {
         if self.watch.limits.max_bytes.is_none() {
             return Ok(());
@@ -187,7 +187,7 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// The memory of a value whose size is not counted before it is made.
+/// The memory of a value whose size is not counted in advance.
 fn n_dynamic_bytes(frame: &Frame<'_>, id: ValueId, value: Option<&Value>) -> usize {
     match frame.place(id) {
         Place::Dynamic => value.map_or(0, Value::held_bytes),

@@ -1,7 +1,7 @@
-//! Memory of outputs that callers have dropped, for outputs to come.
+//! The memory of outputs that callers have dropped, for future outputs.
 //!
-//! An output belongs to its caller. To map memory for a large one, and to have the system clear it, can take
-//! as long as to compute it; so what is dropped comes back here, as it was left.
+//! An output belongs to its caller. Mapping and clearing memory for a large one can take
+//! as long as computing it, so dropped buffers are returned here with their content.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,23 +12,23 @@ use ort_tensor::{AlignedBuf, Home};
 
 use crate::plan::Pool;
 
-/// How many buffers are kept: whoever drops a heap of results does not leave it here.
+/// The maximum number of retained buffers, whatever a caller drops at once.
 const N_SPARES: usize = 16;
 
-/// What is smaller than a page comes from the heap, which keeps such memory itself.
+/// Smaller buffers come from the heap, which retains such memory itself.
 const MIN_BYTES: usize = 4 << 10;
 
-/// Buffers that nobody uses now.
+/// Unused buffers.
 pub(super) struct Spares {
     pool: Pool<Spare>,
-    /// Their bytes, and all else that the session keeps for runs to come.
+    /// Their size, together with all other retained memory of the session.
     kept: Arc<AtomicUsize>,
     cap: usize,
 }
 
 struct Spare {
     buf: AlignedBuf,
-    /// Whether it came back since the session last looked at what it keeps.
+    /// Whether it was used since the session last checked what to retain.
     was_used: bool,
 }
 
@@ -37,14 +37,14 @@ impl Spares {
         Arc::new(Self { pool: Pool::new(N_SPARES), kept, cap })
     }
 
-    /// So many bytes, whatever they are, which come back when they are dropped. A small buffer comes
-    /// from the heap, which keeps such memory itself.
+    /// A buffer with any content, which is returned here on drop. A small one comes
+    /// from the heap, which retains such memory itself.
     pub(super) fn buf(self: &Arc<Self>, n_bytes: usize) -> Option<AlignedBuf> {
         self.buf_with_room(n_bytes, n_bytes)
     }
 
-    /// The same for values whose size may be another each time: with room for up to a quarter more, so
-    /// that the next that is a little larger finds it large enough.
+    /// The same for values whose size may change: with room for up to a quarter more, so
+    /// that a slightly larger one can reuse it.
     pub(super) fn roomy_buf(self: &Arc<Self>, n_bytes: usize) -> Option<AlignedBuf> {
         let step = (n_bytes / 8 + 1).next_power_of_two();
         self.buf_with_room(n_bytes, n_bytes.checked_next_multiple_of(step)?)
@@ -62,7 +62,7 @@ impl Spares {
         Some(buf.with_home(home))
     }
 
-    /// A buffer that has room for so many bytes, and not for more than twice as many.
+    /// A buffer with room for `n_bytes`, but not for more than twice as many.
     fn take(&self, n_bytes: usize) -> Option<AlignedBuf> {
         let found = Cell::new(None);
         let fits = |n: usize| (n_bytes..=n_bytes.saturating_mul(2)).contains(&n);
@@ -78,12 +78,12 @@ impl Spares {
         buf.set_len(n_bytes).then_some(buf)
     }
 
-    /// Gives back what was not used since this was last called.
+    /// Releases what was not used since the last call.
     pub(super) fn look(&self) {
         self.pool.drain(|spare| std::mem::take(&mut spare.was_used), |spare| self.forget(&spare));
     }
 
-    /// Gives everything back.
+    /// Releases everything.
     pub(super) fn clear(&self) {
         self.pool.drain(|_| false, |spare| self.forget(&spare));
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_the_next_that_needs_at_least_half_of_it() {
+    fn a_dropped_buffer_is_reused_for_at_least_half_its_size() {
         let spares = kept_to(usize::MAX);
         let (first, second) = (buf(&spares), buf(&spares));
         let addresses = [&first, &second].map(address);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn small_outputs_and_too_many_are_not_kept() {
+    fn small_and_excess_buffers_are_not_retained() {
         let spares = kept_to(3 * N_BYTES);
         drop(spares.buf(400).unwrap());
         assert_eq!(kept(&spares), 0);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_between_two_looks_is_given_back() {
+    fn buffers_unused_between_two_checks_are_released() {
         let spares = kept_to(usize::MAX);
         drop(buf(&spares));
         spares.look();

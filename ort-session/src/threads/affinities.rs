@@ -1,4 +1,4 @@
-//! Which processors each helper may run on.
+//! The processors that each worker may run on.
 
 // collects are bounded: by MAX_PROCESSORS
 
@@ -7,51 +7,51 @@ use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Processors are numbered from 1 to this: as many as the system's mask has.
+/// The highest number of a processor: the size of the system's mask.
 const MAX_PROCESSORS: usize = 1024;
 
-/// Which processors each helper of a run may run on; nothing about the calling thread.
+/// The processors that each worker of a run may run on; the calling thread is not affected.
 ///
-/// As text one group a helper, with `;` between them. A group is a list of processors, or of ranges
-/// of them, which count from 1: `1;2` is two helpers with one processor each, `1,3;5-8` one with two
-/// and one with four. An empty text pins nobody.
+/// As text, one group for each worker, separated by `;`. A group is a list of processors and ranges
+/// of processors, counted from 1: `1;2` is two workers with one processor each, `1,3;5-8` one with two
+/// and one with four. An empty string pins no threads.
 ///
 /// Source: ONNX Runtime 1.31, the key `session.intra_op_thread_affinities`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Affinities {
-    /// The processors of each helper, from 1, ascending.
+    /// The processors of each worker, from 1, ascending.
     groups: Arc<[Vec<usize>]>,
 }
 
-/// A text that is no list of affinities.
+/// A malformed list of affinities.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AffinityError {
-    /// Something that is no processor and no range of them.
+    /// Something that is neither a processor nor a range.
     #[error(
         "`{text}` in group {group} is no processor and no range of them: expected numbers from 1 \
          to {MAX_PROCESSORS}, as in `1;2,3;5-8`"
     )]
     Form {
-        /// The part of the text.
+        /// The malformed part.
         text: String,
-        /// The group it is in, from 1.
+        /// The number of its group, from 1.
         group: usize,
     },
 }
 
 impl Affinities {
-    /// How many helpers these are for; none where nobody is pinned.
+    /// The number of workers; 0 if no threads are pinned.
     pub fn len(&self) -> usize {
         self.groups.len()
     }
 
-    /// Whether nobody is pinned.
+    /// Whether no threads are pinned.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Restricts the calling thread, the helper of this index, to its processors.
+    /// Pins the calling thread, the worker with this index, to its processors.
     pub(super) fn pin(&self, helper: usize) -> io::Result<()> {
         self.groups.get(helper).map_or(Ok(()), |processors| pin(processors))
     }
@@ -97,7 +97,7 @@ fn processor(text: &str) -> Option<usize> {
     text.trim().parse().ok().filter(|n| (1..=MAX_PROCESSORS).contains(n))
 }
 
-/// As it is read, without ranges.
+/// The syntax that is parsed, without ranges.
 impl fmt::Display for Affinities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let group = |processors: &Vec<usize>| {

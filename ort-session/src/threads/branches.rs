@@ -1,4 +1,4 @@
-//! Who runs branches of a graph side by side.
+//! The threads that run branches of a graph in parallel.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use super::{Affinities, Pool};
 use crate::builder::SessionBuilder;
 use crate::error::SessionError;
 
-/// How a run goes through the steps of a plan.
+/// How a run executes the steps of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ExecutionMode {
     /// One after the other, with all threads on each.
     #[default]
     Sequential,
-    /// Those that do not need each other side by side, as far as there are threads for it.
+    /// Independent steps in parallel, as far as threads are available.
     Parallel,
 }
 
-/// How many branches run side by side, and who runs them.
+/// The maximum number of parallel branches, and their threads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BranchOptions {
     pub(crate) mode: ExecutionMode,
@@ -27,14 +27,14 @@ pub(crate) struct BranchOptions {
 }
 
 impl BranchOptions {
-    /// The pool that runs branches of a session whose steps `steps` made `pool` for; that one itself
-    /// where it has as many threads that wait as long. `None` if one branch runs at a time.
+    /// The pool for branches of a session, whose steps `steps` use `pool`; the same pool
+    /// if thread count and spin duration are equal. `None` if branches do not run in parallel.
     pub(crate) fn pool(
         &self,
         steps: &PoolOptions,
         pool: &Pool,
     ) -> Result<Option<Pool>, SessionError> {
-        // Threads that are given are as many as they are.
+        // At most all user-provided threads are used.
         let most = steps.n_given().unwrap_or(usize::MAX);
         let n_threads = self.n_threads.unwrap_or(pool.n_threads()).min(most);
         if self.mode == ExecutionMode::Sequential || n_threads <= 1 {
@@ -42,8 +42,8 @@ impl BranchOptions {
         }
         let spinning = self.spinning.or(steps.spinning);
         let spin = |spinning: Spinning| spin(spinning.time(), steps.between_runs);
-        let is_alike = steps.n_given().is_some() || spin(spinning) == spin(steps.spinning);
-        if n_threads == pool.n_threads() && is_alike {
+        let has_same_spin = steps.n_given().is_some() || spin(spinning) == spin(steps.spinning);
+        if n_threads == pool.n_threads() && has_same_spin {
             return Ok(Some(pool.clone()));
         }
         let affinities = Affinities::default();

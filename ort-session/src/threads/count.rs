@@ -1,29 +1,29 @@
-//! How many threads compute, and why so many.
+//! The number of threads, and the reasons for it.
 
 use std::fmt;
 use std::path::Path;
 
 use super::quota::{CpuQuota, cpu_quota};
 
-/// How many threads a session uses, with all that it follows from.
+/// The number of threads of a session, with all bounds that determine it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThreadCount {
-    /// The number that was requested of the builder, or that of the threads it was given, which wins.
+    /// The number requested of the builder, or that of user-provided threads, which takes precedence.
     pub requested: Option<usize>,
-    /// What the machine has for this process.
+    /// The resources of the machine for this process.
     pub machine: MachineThreads,
-    /// The most that the builder allows where no number was requested.
+    /// The builder's upper bound if no number was requested.
     pub bound: Option<usize>,
 }
 
 impl ThreadCount {
-    /// The count on the machine as it is now.
+    /// The count on the machine in its current state.
     pub(crate) fn now(requested: Option<usize>, bound: Option<usize>) -> Self {
         Self { requested, machine: MachineThreads::now(), bound }
     }
 
-    /// The number that was requested, or else the smallest of the bounds; at least 1.
+    /// The requested number, or else the smallest of the bounds; at least 1.
     pub fn n_threads(&self) -> usize {
         let by_default = || self.machine.n_threads().min(self.bound.unwrap_or(usize::MAX));
         self.requested.unwrap_or_else(by_default).max(1)
@@ -45,20 +45,20 @@ impl fmt::Display for ThreadCount {
     }
 }
 
-/// How many threads this process can use.
+/// The number of threads that this process can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MachineThreads {
-    /// How many processors the affinity mask of the calling thread has.
+    /// The number of processors in the affinity mask of the calling thread.
     pub affinity: usize,
-    /// The smallest CPU quota of the control groups above this process.
+    /// The smallest CPU quota of the process' control groups and their parents.
     pub quota: Option<CpuQuota>,
-    /// How many physical cores there are.
+    /// The number of physical cores.
     pub cores: usize,
 }
 
 impl MachineThreads {
-    /// Looks at the machine as it is now.
+    /// The current state of the machine.
     pub fn now() -> Self {
         Self {
             affinity: affinity(),
@@ -86,7 +86,7 @@ impl fmt::Display for MachineThreads {
     }
 }
 
-/// How many processors the calling thread may run on.
+/// The number of processors that the calling thread may run on.
 fn affinity() -> usize {
     #[cfg(target_os = "linux")]
     if let Ok(mask) = rustix::thread::sched_getaffinity(None) {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_bound_counts_unless_a_number_is_told() {
+    fn the_smallest_bound_counts_unless_a_number_is_requested() {
         for (requested, machine, bound, expected) in [
             (None, machine(4, None, 8), None, 4),
             (None, machine(4, None, 2), None, 2),
@@ -138,10 +138,10 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_is_seen_as_the_standard_library_sees_it() {
+    fn the_count_agrees_with_the_standard_library() {
         let now = MachineThreads::now();
         let allowed = std::thread::available_parallelism().map_or(1, usize::from);
-        // The library rounds quotas down; ours are rounded up.
+        // The library rounds quotas down; this crate rounds up.
         assert!(now.affinity >= allowed && now.cores >= 1, "{now}");
         assert!((1..=now.affinity).contains(&now.n_threads()), "{now}");
     }

@@ -1,9 +1,9 @@
-//! What the threads of the process have cost.
+//! The processor time of the process.
 
 use std::time::Duration;
 
-/// The processor time that all threads of this process have used, those that have ended included. A
-/// difference of it over the time that has passed is how many processors were at work. `None` where the
+/// The processor time that all threads of this process have used, including those that have exited. A
+/// difference divided by the elapsed time is the number of busy processors. `None` where the
 /// system has no such clock.
 ///
 /// Source: POSIX.1-2017, clock_gettime, CLOCK_PROCESS_CPUTIME_ID.
@@ -28,7 +28,7 @@ mod tests {
     use super::cpu_time;
 
     #[test]
-    fn it_goes_on_while_the_process_computes() {
+    fn it_increases_while_the_process_computes() {
         let before = cpu_time().unwrap();
         while cpu_time().unwrap() == before {}
         assert!(cpu_time().unwrap() > before);

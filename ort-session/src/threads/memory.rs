@@ -1,4 +1,4 @@
-//! How much memory the machine has for this process: what limits are by default.
+//! The memory that the machine has for this process, from which default limits are derived.
 //!
 //! Source: Linux, `Documentation/admin-guide/cgroup-v2.rst` (memory.max) and
 //! `Documentation/admin-guide/cgroup-v1/memory.rst` (memory.limit_in_bytes), `proc_meminfo(5)`.
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::quota::{of_groups, text};
 
-/// Three quarters of the memory of the machine, or of the smallest control group that this process is in:
-/// what loading, and each run, may take unless it is told otherwise. `None` where the system does not say.
+/// Three quarters of the memory of the machine, or of the smallest control group of this process:
+/// the default limit of loading and of each run. `None` where the system does not report it.
 pub(crate) fn memory_share() -> Option<usize> {
     machine_bytes(Path::new("/")).map(|n_bytes| n_bytes / 4 * 3)
 }
@@ -24,12 +24,12 @@ fn v2(folder: &Path) -> Option<usize> {
     text(&folder.join("memory.max"))?.trim().parse().ok()
 }
 
-/// `memory.limit_in_bytes`: bytes, without a limit more than any machine has.
+/// `memory.limit_in_bytes`: bytes; without a limit, a number larger than any memory.
 fn v1(folder: &Path) -> Option<usize> {
     text(&folder.join("memory.limit_in_bytes"))?.trim().parse().ok()
 }
 
-/// `MemTotal` of `/proc/meminfo`, which counts in KiB.
+/// `MemTotal` of `/proc/meminfo`, in KiB.
 fn total(root: &Path) -> Option<usize> {
     let text = text(&root.join("proc/meminfo"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,4 +1,4 @@
-//! Which threads help the caller of a session to be.
+//! The choice of threads for a future session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{Affinities, Helpers, Pool, ThreadCount};
 use crate::builder::SessionBuilder;
 use crate::error::SessionError;
 
-/// Which threads help the caller.
+/// The threads of a session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PoolOptions {
     pub(super) given: Option<Given>,
@@ -21,7 +21,7 @@ pub(crate) struct PoolOptions {
     pub(crate) affinities: Affinities,
 }
 
-/// How long threads wait awake in a run. Whether and how long are two keys of ONNX Runtime's.
+/// The spin duration in a run. Whether and how long are two keys of ONNX Runtime's.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spinning {
     pub(crate) is_off: bool,
@@ -33,18 +33,18 @@ impl Spinning {
         Self { is_off: false, limit: Some(time) }
     }
 
-    /// The time, if one was told.
+    /// The duration, if one was set.
     pub(super) fn time(self) -> Option<Duration> {
         if self.is_off { Some(Duration::ZERO) } else { self.limit }
     }
 
-    /// This, and the other where this says nothing.
+    /// This, with missing values from `other`.
     pub(super) fn or(self, other: Self) -> Self {
         if self.time().is_some() { self } else { other }
     }
 }
 
-/// Threads of the user's.
+/// User-provided threads.
 #[derive(Clone, Debug)]
 pub(super) enum Given {
     Workers(Arc<rayon::ThreadPool>),
@@ -52,7 +52,7 @@ pub(super) enum Given {
 }
 
 impl PoolOptions {
-    /// How many threads there are, where they are given.
+    /// The number of user-provided threads, if there are any.
     pub(crate) fn n_given(&self) -> Option<usize> {
         self.given.as_ref().map(|given| match given {
             Given::Workers(workers) => workers.current_num_threads(),
@@ -60,8 +60,8 @@ impl PoolOptions {
         })
     }
 
-    /// A pool of `n_threads`, the caller included. All of a process that are alike are one, unless a
-    /// session wants its own; its threads end with the last of them.
+    /// A pool of `n_threads`, including the caller. Pools with the same options are shared in the process, unless a
+    /// session wants its own; its threads exit when the last user is dropped.
     pub(crate) fn pool(&self, n_threads: usize) -> Result<Pool, SessionError> {
         let n_threads = n_threads.max(1);
         let helpers = match &self.given {
@@ -115,7 +115,7 @@ impl SessionBuilder {
     /// Workers sleep when they have no work, and a parallel region waits for workers that are busy with
     /// something else. A caller that is itself one of them computes alone.
     ///
-    /// A number of threads, spinning and affinities say nothing about threads that are given.
+    /// Thread count, spinning and affinities do not apply to user-provided threads.
     #[must_use]
     pub fn thread_pool(mut self, workers: Arc<rayon::ThreadPool>) -> Self {
         self.pool.given = Some(Given::Workers(workers));

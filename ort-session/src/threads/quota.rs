@@ -1,4 +1,4 @@
-//! The share of the processors that control groups leave to this process.
+//! The CPU quotas of this process' control groups.
 //!
 //! Source: Linux, `Documentation/admin-guide/cgroup-v2.rst` (cpu.max) and
 //! `Documentation/scheduler/sched-bwc.rst` (cpu.cfs_quota_us), `cgroups(7)` (`/proc/self/cgroup`).
@@ -10,7 +10,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// How much processor time a control group gives, and which file says so.
+/// The CPU quota of a control group, and the file that defines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CpuQuota {
@@ -23,7 +23,7 @@ pub struct CpuQuota {
 }
 
 impl CpuQuota {
-    /// ⌈quota ∕ period⌉: whoever may use one and a half processors has work for two threads.
+    /// ⌈quota ∕ period⌉: one and a half processors are useful for two threads.
     pub fn n_threads(&self) -> usize {
         usize::try_from(self.quota.div_ceil(self.period)).unwrap_or(usize::MAX)
     }
@@ -41,25 +41,25 @@ impl fmt::Display for CpuQuota {
     }
 }
 
-/// The smallest quota of this process's groups and of all above them; `root` is `/` outside tests.
-/// `None` if no group that can be seen has one.
+/// The smallest quota of this process' groups and all their parents; `root` is `/` outside tests.
+/// `None` if no visible group has one.
 pub(super) fn cpu_quota(root: &Path) -> Option<CpuQuota> {
     of_groups(root, "cpu", [v2, v1]).into_iter().min_by(CpuQuota::cmp_share)
 }
 
-/// What reads a limit of a group in a hierarchy of version 2, and of version 1.
+/// Functions that read a group's limit in a hierarchy of version 2, and of version 1.
 type Readers<T> = [fn(&Path) -> Option<T>; 2];
 
-/// All limits of this process's groups and of those above them that `readers` find.
+/// All limits of this process' groups and their parents that `readers` find.
 pub(super) fn of_groups<T>(root: &Path, controller: &str, readers: Readers<T>) -> Vec<T> {
     let groups = text(&root.join("proc/self/cgroup")).unwrap_or_default();
     let places = groups.lines().filter_map(|line| Place::of_line(line, controller, readers));
     places.flat_map(|place| place.limits(root)).collect()
 }
 
-/// Where a process stands in one hierarchy of groups.
+/// The position of a process in a hierarchy of groups.
 struct Place<T> {
-    /// Where the hierarchy may be mounted.
+    /// Possible mount points of the hierarchy.
     mounts: Vec<String>,
     /// The group in it.
     group: PathBuf,
@@ -67,7 +67,7 @@ struct Place<T> {
 }
 
 impl<T> Place<T> {
-    /// `number:controllers:path`, where version 2 names no controllers.
+    /// Parses `number:controllers:path`; version 2 names no controllers.
     fn of_line(line: &str, controller: &str, [v2, v1]: Readers<T>) -> Option<Self> {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
@@ -79,14 +79,14 @@ impl<T> Place<T> {
             _ => return None,
         };
         let path = Path::new(path.trim_start_matches('/'));
-        // A group above the root that this process sees: what it can see of it is the root.
+        // A group above the root that this process sees is visible as the root.
         let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
         let group = if is_below { path.to_owned() } else { PathBuf::new() };
         Some(Self { mounts: mounts.into(), group, read })
     }
 
-    /// The limits of the group and of those above it. In a container the path may be that of the
-    /// host, of which there is only the last part: the root.
+    /// The limits of the group and its parents. In a container the path may be that of the
+    /// host, of which only the last part is visible: the root.
     fn limits(self, root: &Path) -> Vec<T> {
         let folders = self.mounts.iter().flat_map(|mount| {
             let mount = root.join(mount);
@@ -96,7 +96,7 @@ impl<T> Place<T> {
     }
 }
 
-/// `cpu.max`: the quota or `max`, and the period, 100 ms unless it says so.
+/// `cpu.max`: the quota or `max`, and the period, by default 100 ms.
 fn v2(folder: &Path) -> Option<CpuQuota> {
     let file = folder.join("cpu.max");
     let text = text(&file)?;
@@ -124,7 +124,7 @@ pub(super) fn text(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The quota that these files mean, and its file; each is `path=text`.
+    /// The quota defined by these files, and its file; each is `path=text`.
     fn read(files: &[&str]) -> Option<(u64, u64, usize, String)> {
         let root = tempfile::tempdir().unwrap();
         for file in files {
@@ -167,7 +167,7 @@ mod tests {
                 &[v2, "sys/fs/cgroup/unified/a/cpu.max=300000 100000"],
                 some(300_000, 100_000, 3, "unified/a/cpu.max"),
             ),
-            // A container's own group is all it sees, under the path that the host knows.
+            // A container only sees its own group, under the host's path.
             (
                 &[v1, period, "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us=200000\n"],
                 some(200_000, 100_000, 2, "cpu,cpuacct/cpu.cfs_quota_us"),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_is_read_without_harm() {
+    fn any_text_is_parsed_without_panic() {
         let group = "proc/self/cgroup=0::/a\n1:cpu:\n:::\n\n9\n";
         for text in
             ["", " ", "0 0", "1 0", "0 1", "-5 10", "max max", "9e9 1", "99999999999999999999 1"]

@@ -1,13 +1,13 @@
-//! Fork and join on a rayon pool that the user gives: its threads sleep whenever they have no work, and
-//! whoever waits for them sleeps, too. A fork costs tens of µs, and nobody spins between two of them.
+//! Fork and join on a user-provided rayon pool: its threads sleep whenever they have no work, and
+//! a caller that waits for them sleeps, too. A fork costs tens of µs, and no thread spins between two of them.
 
 use ort_threads::{Around, Parts};
 
 /// Calls `part(i)` for each `i < n`, each once, on the calling thread and on at most `n_helpers` of
-/// `pool`, those within `around`. A panic of a part is the caller's, after all others are done.
+/// `pool`, the latter within `around`. A panic of a part reaches the caller after all others are done.
 ///
-/// A caller that is one of the pool's workers computes alone: while it waited it would do other work of the
-/// pool, in the middle of its own.
+/// A caller that is one of the pool's workers computes alone: while waiting it would run other work of the
+/// pool, nested in its own.
 pub(super) fn for_each(
     pool: &rayon::ThreadPool,
     n_helpers: usize,

@@ -1,4 +1,4 @@
-//! Workers that all sessions of the process share which want alike ones.
+//! Workers shared by all sessions of the process with the same options.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use ort_threads::{Spin, StartError, Workers};
 use super::Affinities;
 use crate::error::SessionError;
 
-/// What makes workers.
+/// The options of workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WorkerOptions {
     pub(super) n_workers: usize,
@@ -16,9 +16,9 @@ pub(super) struct WorkerOptions {
     pub(super) affinities: Affinities,
 }
 
-/// How long threads spin. By default in a run for 1 ms, so that a worker is awake after a step that one
-/// thread runs, and between runs as long as it takes to wake a thread, so that spinning at most doubles
-/// what sleeping would have cost.
+/// The spin durations. By default 1 ms in a run, so that workers stay awake during a sequential
+/// step, and between runs the time it takes to wake a thread, so that spinning at most doubles
+/// the cost of sleeping.
 pub(super) fn spin(in_runs: Option<Duration>, between_runs: Option<Duration>) -> Spin {
     let in_runs = in_runs.unwrap_or(Duration::from_millis(1));
     let between_runs = between_runs.unwrap_or(Duration::from_micros(50).min(in_runs));
@@ -26,7 +26,7 @@ pub(super) fn spin(in_runs: Option<Duration>, between_runs: Option<Duration>) ->
 }
 
 impl WorkerOptions {
-    /// Workers of one session.
+    /// Starts workers for one session.
     pub(super) fn start(self) -> Result<Arc<Workers>, SessionError> {
         let Self { n_workers, spin, affinities } = self;
         let pinned = affinities.clone();
@@ -37,7 +37,7 @@ impl WorkerOptions {
         })
     }
 
-    /// The workers of this process that are made so.
+    /// The shared workers of this process with these options.
     pub(super) fn shared(self) -> Result<Arc<Workers>, SessionError> {
         static SHARED: Mutex<Vec<(WorkerOptions, Weak<Workers>)>> = Mutex::new(Vec::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_spin_no_longer_between_runs_than_in_one_unless_they_are_told() {
+    fn by_default_workers_spin_no_longer_between_runs_than_in_one() {
         let microseconds = Duration::from_micros;
         for (in_runs, between_runs, expected) in [
             (None, None, (1_000, 50)),

@@ -1,4 +1,4 @@
-//! Every kind of pool does every part once.
+//! Every kind of pool runs every part once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,14 +10,14 @@ use crate::error::SessionError;
 use crate::resolved::Resolved;
 use crate::session::Session;
 
-/// Far longer than any test takes.
+/// Longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(1_000_000);
 
 fn pool_of(n_threads: usize, builder: &SessionBuilder) -> Pool {
     builder.pool.pool(n_threads).unwrap()
 }
 
-/// A pool of each kind with so many threads.
+/// A pool of each kind with this many threads.
 fn pools(n_threads: usize) -> [Pool; 4] {
     let workers = rayon::ThreadPoolBuilder::new().num_threads(n_threads).build().unwrap();
     [
@@ -38,7 +38,7 @@ fn assert_each_once(threads: &dyn Threads, n: usize) {
 }
 
 #[test]
-fn every_part_is_done_once_with_any_number_of_threads() {
+fn every_part_runs_once_with_any_number_of_threads() {
     for n_threads in [1, 2, 3, 8] {
         for pool in pools(n_threads) {
             let threads = ScopedThreads { pool: &pool, providers: &[] };
@@ -51,7 +51,7 @@ fn every_part_is_done_once_with_any_number_of_threads() {
 }
 
 #[test]
-fn callers_at_once_share_the_helpers() {
+fn concurrent_callers_share_the_workers() {
     for pool in [2, 4].into_iter().flat_map(pools) {
         std::thread::scope(|scope| {
             for caller in 0..6 {
@@ -63,7 +63,7 @@ fn callers_at_once_share_the_helpers() {
 }
 
 #[test]
-fn parts_may_have_parts() {
+fn parts_may_be_nested() {
     for pool in pools(3) {
         let threads = ScopedThreads { pool: &pool, providers: &[] };
         for _ in 0..100 {
@@ -73,7 +73,7 @@ fn parts_may_have_parts() {
 }
 
 #[test]
-fn a_panic_reaches_the_caller_and_harms_nobody_else() {
+fn a_panic_reaches_the_caller_and_affects_no_other_job() {
     for pool in pools(2) {
         let threads = ScopedThreads { pool: &pool, providers: &[] };
         for n in 0..200 {
@@ -101,17 +101,17 @@ fn workers_that_call_compute_alone() {
 }
 
 #[test]
-fn alike_pools_are_one_unless_a_session_wants_its_own_and_end_with_the_last() {
-    // A size that no other test asks for.
+fn equal_pools_are_shared_unless_a_session_wants_its_own() {
+    // A size that no other test uses.
     let of = |builder: &SessionBuilder| pool_of(6, builder);
     let workers = |pool: &Pool| std::ptr::from_ref(pool.workers().unwrap()).addr();
     let common = Session::builder();
     let (one, other) = (of(&common), of(&common));
     assert_eq!(workers(&one), workers(&other));
-    let patient = common.clone().spinning(Duration::from_millis(2));
-    let (patient, patient_too) = (of(&patient), of(&patient));
-    assert_eq!(workers(&patient), workers(&patient_too));
-    assert_ne!(workers(&patient), workers(&one));
+    let spinning = common.clone().spinning(Duration::from_millis(2));
+    let (spinning, spinning_too) = (of(&spinning), of(&spinning));
+    assert_eq!(workers(&spinning), workers(&spinning_too));
+    assert_ne!(workers(&spinning), workers(&one));
     let own = common.own_pool(true);
     let (own, own_too) = (of(&own), of(&own));
     assert_ne!(workers(&own), workers(&own_too));
@@ -122,8 +122,8 @@ fn alike_pools_are_one_unless_a_session_wants_its_own_and_end_with_the_last() {
     assert!(shared.upgrade().is_none());
 }
 
-/// Has parts done until a helper of ours does one or waits awake for one, and tells how many are awake
-/// then. On one processor, who waits awake may never be seen to.
+/// Runs parts until a worker runs one or spins, and returns the number of active workers
+/// then. On one processor, a spinning worker may never be observed.
 fn work_until_helped(pool: &Pool) -> usize {
     let caller = std::thread::current().id();
     let threads = ScopedThreads { pool, providers: &[] };
@@ -140,7 +140,7 @@ fn work_until_helped(pool: &Pool) -> usize {
 }
 
 #[test]
-fn helpers_stay_awake_as_long_as_they_are_told() {
+fn workers_spin_for_the_configured_duration() {
     let own = |time| Session::builder().own_pool(true).spinning(time);
     let none = pool_of(2, &own(Duration::ZERO));
     let run = none.run();
@@ -149,7 +149,7 @@ fn helpers_stay_awake_as_long_as_they_are_told() {
         std::thread::yield_now();
     }
     drop(run);
-    // In a run only, and after it, too.
+    // Only in a run, and also after it.
     let in_runs = pool_of(2, &own(FOREVER).spinning_between_runs(Duration::ZERO));
     let run = in_runs.run();
     assert_eq!(work_until_helped(&in_runs), 1, "in a run");
@@ -163,21 +163,21 @@ fn helpers_stay_awake_as_long_as_they_are_told() {
 }
 
 #[test]
-fn runs_with_branches_call_a_helper_before_there_are_parts() {
-    let patient = Session::builder().own_pool(true).spinning(FOREVER);
-    let pool = pool_of(2, &patient.spinning_between_runs(Duration::ZERO));
+fn runs_with_branches_wake_a_worker_in_advance() {
+    let spinning = Session::builder().own_pool(true).spinning(FOREVER);
+    let pool = pool_of(2, &spinning.spinning_between_runs(Duration::ZERO));
     let run = pool.run();
     assert_eq!(pool.n_active(), 0);
     let with_branches = pool.run_branches();
     assert_eq!(pool.n_active(), 1);
     drop((run, with_branches));
-    let hasty = pool_of(2, &Session::builder().own_pool(true).spinning(Duration::ZERO));
-    let _run = hasty.run_branches();
-    assert_eq!(hasty.n_active(), 0);
+    let no_spin = pool_of(2, &Session::builder().own_pool(true).spinning(Duration::ZERO));
+    let _run = no_spin.run_branches();
+    assert_eq!(no_spin.n_active(), 0);
 }
 
 #[test]
-fn affinities_are_for_as_many_helpers_as_there_are() {
+fn the_number_of_affinities_is_the_number_of_workers() {
     for (text, n_threads, expected) in
         [("1;1", 2, Some((2, 1))), ("1", 1, Some((1, 0))), ("1", 3, Some((1, 2))), ("", 3, None)]
     {
@@ -192,13 +192,13 @@ fn affinities_are_for_as_many_helpers_as_there_are() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn processors_that_there_are_not_are_an_error() {
+fn unknown_processors_are_an_error() {
     let builder = Session::builder().thread_affinities("1024".parse().unwrap());
     let error = builder.pool.pool(2).unwrap_err();
     assert!(matches!(error, SessionError::Affinity { .. }), "{error}");
 }
 
-/// Whether the same helpers help.
+/// Whether both have the same workers.
 fn is_same(one: &Pool, other: &Pool) -> bool {
     match (&one.helpers, &other.helpers) {
         (Helpers::Workers(one), Helpers::Workers(other)) => Arc::ptr_eq(one, other),
@@ -208,23 +208,23 @@ fn is_same(one: &Pool, other: &Pool) -> bool {
 }
 
 #[test]
-fn branches_have_the_pool_of_the_steps_where_it_serves_them() {
+fn branches_share_the_pool_of_steps_where_possible() {
     let workers = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let given = Session::builder().thread_pool(Arc::new(workers));
     let (two, ten) = (Session::builder().threads(2), Duration::from_millis(10));
     for (what, builder, expected) in [
         ("as many", two.clone(), Some((2, true))),
-        ("told to be as many", two.clone().inter_op_threads(2), Some((2, true))),
+        ("the same number", two.clone().inter_op_threads(2), Some((2, true))),
         (
-            "told to wait as long",
+            "the same spin duration",
             two.clone().inter_op_spinning(Duration::from_millis(1)),
             Some((2, true)),
         ),
-        ("of its own", two.clone().own_pool(true), Some((2, true))),
+        ("its own pool", two.clone().own_pool(true), Some((2, true))),
         ("given", given.clone().inter_op_spinning(ten), Some((2, true))),
         ("more", two.clone().inter_op_threads(3), Some((3, false))),
         ("more than one", two.clone().threads(1).inter_op_threads(2), Some((2, false))),
-        ("patient", two.clone().inter_op_spinning(ten), Some((2, false))),
+        ("spinning", two.clone().inter_op_spinning(ten), Some((2, false))),
         ("more than are given", given.clone().inter_op_threads(9), Some((2, true))),
         (
             "pinned steps only",
@@ -253,8 +253,8 @@ fn with(builder: SessionBuilder, entries: &[(&str, &str)]) -> SessionBuilder {
 }
 
 #[test]
-fn keys_ask_for_the_pools_that_methods_ask_for() {
-    // A size that no other test asks for.
+fn keys_select_the_same_pools_as_methods() {
+    // A size that no other test uses.
     let common = Session::builder().threads(7).execution_mode(ExecutionMode::Parallel);
     let (times, off) = (Duration::from_micros, Duration::ZERO);
     let (allow, limit) = ("session.intra_op.allow_spinning", "session.intra_op.spin_duration_us");
@@ -285,7 +285,7 @@ fn keys_ask_for_the_pools_that_methods_ask_for() {
 }
 
 #[test]
-fn a_key_gives_a_session_threads_of_its_own() {
+fn a_key_gives_a_session_its_own_threads() {
     let key = "session.use_per_session_threads";
     let [one, other, shared, too] =
         ["1", "1", "0", "0"].map(|value| pool_of(4, &with(Session::builder(), &[(key, value)])));
@@ -293,10 +293,10 @@ fn a_key_gives_a_session_threads_of_its_own() {
 }
 
 #[test]
-fn a_key_ends_waiting_with_the_last_run() {
-    let patient =
+fn a_key_stops_spinning_with_the_last_run() {
+    let spinning =
         Session::builder().own_pool(true).spinning(FOREVER).spinning_between_runs(FOREVER);
-    let pool = pool_of(2, &with(patient, &[("session.force_spinning_stop", "1")]));
+    let pool = pool_of(2, &with(spinning, &[("session.force_spinning_stop", "1")]));
     let run = pool.run();
     assert_eq!(work_until_helped(&pool), 1);
     drop(run);

@@ -1,4 +1,4 @@
-//! What becomes of the memory of runs, and what is known of it before they start.
+//! Retention of run memory, and its size before runs start.
 
 use std::sync::Barrier;
 
@@ -7,12 +7,12 @@ use ort_session::{Arena, Level, ModelBytes, RunError, Session, SessionBuilder, T
 use crate::hooked::Hooked;
 use crate::model::{ModelWriter, gated, gated_value};
 
-/// A session whose block holds the sum, over which the gate is written: 12 bytes a row.
+/// A session whose block holds the sum, which the gate overwrites: 12 bytes for each row.
 fn session(builder: SessionBuilder) -> Session {
     builder.level(Level::Disable).commit(ModelBytes::from_vec(gated())).unwrap()
 }
 
-/// The block for so many rows, of whole lines.
+/// The block for this many rows, in whole cache lines.
 fn block(n_rows: usize) -> usize {
     (n_rows * 12).next_multiple_of(64)
 }
@@ -25,15 +25,15 @@ fn run(session: &Session, n_rows: usize) {
     assert_eq!(y, gated_value(&data));
 }
 
-/// How many bytes are kept for runs to come.
+/// The number of bytes retained for future runs.
 fn kept(session: &Session) -> usize {
     session.memory().activations_retained.n_bytes()
 }
 
 #[test]
-fn a_large_input_followed_by_small_ones_holds_its_memory_only_where_told() {
+fn only_arena_keep_retains_the_memory_of_a_large_input() {
     let (large, small) = (100_000, 100);
-    // The memory of the large output is kept as well; that of a small one is the heap's.
+    // The memory of the large output is retained as well; that of a small one is on the heap.
     let with_output = block(large) + large * 12;
     for (arena, after_large, after_small) in [
         (Arena::Keep, with_output, with_output),
@@ -49,7 +49,7 @@ fn a_large_input_followed_by_small_ones_holds_its_memory_only_where_told() {
 }
 
 #[test]
-fn an_output_that_was_dropped_lends_its_memory_to_the_next_and_no_other_does() {
+fn only_dropped_outputs_lend_their_memory_to_later_ones() {
     let data: Vec<f32> = (0..300_000).map(|i| i as f32 - 7.0).collect();
     let x = Tensor::from_slice(&[100_000, 3], &data).unwrap();
     let output =
@@ -63,7 +63,7 @@ fn an_output_that_was_dropped_lends_its_memory_to_the_next_and_no_other_does() {
         drop(second);
         let third = output(&session);
         assert_eq!(third.address(), address);
-        // They outlive the session, and nobody writes to them.
+        // They outlive the session, and are not overwritten.
         assert_eq!(kept(&session), block(100_000));
         drop(session);
         for output in [first, third] {
@@ -73,7 +73,7 @@ fn an_output_that_was_dropped_lends_its_memory_to_the_next_and_no_other_does() {
 }
 
 #[test]
-fn what_comes_again_and_again_stays() {
+fn memory_in_steady_use_is_retained() {
     let session = session(Session::builder());
     for run_of in 0..100 {
         run(&session, if run_of % 10 == 0 { 1000 } else { 10 });
@@ -89,7 +89,7 @@ fn signatures_share_one_block() {
 }
 
 #[test]
-fn no_more_is_kept_than_the_cap_allows() {
+fn retained_memory_is_within_the_cap() {
     for (cap, expected) in [(0, 0), (block(1000) - 1, 0), (block(1000), block(1000))] {
         let session = session(Session::builder().arena(Arena::Keep).activations_cap(cap));
         (0..3).for_each(|_| run(&session, 1000));
@@ -98,7 +98,7 @@ fn no_more_is_kept_than_the_cap_allows() {
 }
 
 #[test]
-fn what_a_run_takes_is_known_before_it_runs() {
+fn the_memory_of_a_run_is_known_before_it_starts() {
     let session = session(Session::builder().arena(Arena::Keep));
     let planned = session.activations_of_shapes(&[("x", &[1000, 3])]).unwrap();
     assert_eq!((planned.arena, planned.live), (block(1000), block(1000)));
@@ -115,7 +115,7 @@ fn what_a_run_takes_is_known_before_it_runs() {
 }
 
 #[test]
-fn steps_whose_memory_only_a_run_can_tell_are_named() {
+fn dynamic_steps_are_named() {
     let body =
         ModelWriter::default().input("item", &[2]).node("Neg", 13, &["item"], "z").output("z");
     let model = ModelWriter::default()
@@ -131,7 +131,7 @@ fn steps_whose_memory_only_a_run_can_tell_are_named() {
 }
 
 #[test]
-fn shapes_that_do_not_fit_are_told_as_for_a_run() {
+fn wrong_shapes_are_reported_as_for_a_run() {
     let session = session(Session::builder());
     for (shapes, expected) in [
         (&[("y", &[1, 3][..])][..], "there is no input `y`; the inputs are `x`"),
@@ -146,7 +146,7 @@ fn shapes_that_do_not_fit_are_told_as_for_a_run() {
 }
 
 #[test]
-fn concurrent_runs_have_memory_of_their_own_and_never_wait_for_each_other() {
+fn concurrent_runs_have_separate_memory_and_do_not_wait() {
     const N_THREADS: usize = 8;
     for (arena, n_kept) in [(Arena::Keep, N_THREADS), (Arena::Shrink, N_THREADS), (Arena::Off, 0)] {
         let barrier = Barrier::new(N_THREADS);
@@ -155,7 +155,7 @@ fn concurrent_runs_have_memory_of_their_own_and_never_wait_for_each_other() {
         });
         let session = session(Session::builder().threads(1).arena(arena).provider(meeting));
         let x = Tensor::from_slice(&[1000, 3], &[0.0_f32; 3000]).unwrap();
-        // All of them are in the middle of a run at once, or this never ends.
+        // All of them meet in the middle of a run, or the test hangs.
         std::thread::scope(|scope| {
             (0..N_THREADS).for_each(|_| drop(scope.spawn(|| session.run([("x", &x)]).unwrap())));
         });
@@ -174,7 +174,7 @@ fn a_burst_of_concurrent_runs_holds_its_memory_only_for_a_while() {
 }
 
 #[test]
-fn what_other_signatures_left_in_a_block_changes_no_bit() {
+fn reused_blocks_do_not_change_results() {
     let weights: Vec<f32> = (0..20 * 3 * 3 * 3).map(|i| (i % 13) as f32 / 13.0 - 0.4).collect();
     let bytes = ModelWriter::default()
         .input("x", &[1, 3, -1, -1])

@@ -1,4 +1,4 @@
-//! Memory of the caller's for outputs: kernels write there.
+//! Memory of the caller for outputs: kernels write to it.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,11 +14,11 @@ fn session(bytes: Vec<u8>) -> Session {
     Session::builder().level(Level::Disable).commit(ModelBytes::from_vec(bytes)).unwrap()
 }
 
-/// Computes `Relu`, and notes where it writes.
+/// Computes `Relu`, and records where it writes.
 #[derive(Clone, Debug, Default)]
-struct Noting(Arc<Mutex<Vec<usize>>>);
+struct Recording(Arc<Mutex<Vec<usize>>>);
 
-impl Kernel for Noting {
+impl Kernel for Recording {
     fn run(&self, _prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let x = io.inputs.tensor(0)?;
         let y = io.outputs[0].tensor(DType::F32, x.shape())?.into_slice::<f32>()?;
@@ -29,8 +29,8 @@ impl Kernel for Noting {
 }
 
 #[test]
-fn kernels_write_where_the_caller_wants_it_and_nothing_is_copied() {
-    let noting = Noting::default();
+fn kernels_write_to_bound_memory_without_copies() {
+    let noting = Recording::default();
     let builder =
         Session::builder().level(Level::Disable).provider(Taking::new("Relu", noting.clone()));
     let session = builder.commit(ModelBytes::from_vec(forked())).unwrap();
@@ -39,7 +39,7 @@ fn kernels_write_where_the_caller_wants_it_and_nothing_is_copied() {
         let data: Vec<f32> = (0..6).map(|i| f32::from(run) * 2.0 - i as f32).collect();
         let [y, z, w] = forked_values(&data);
         let x = Tensor::from_slice(&[2, 3], &data).unwrap();
-        // The output that another node reads, in memory of two kinds.
+        // The output that another node reads, in two kinds of memory.
         let bound = BoundOutputs::default();
         let bound = if run == 0 {
             bound.with("y", TensorViewMut::from_slice(&[2, 3], &mut first).unwrap())
@@ -58,7 +58,7 @@ fn kernels_write_where_the_caller_wants_it_and_nothing_is_copied() {
 }
 
 #[test]
-fn bound_outputs_are_asked_for_beside_the_chosen_ones() {
+fn bound_outputs_are_computed_in_addition_to_selected_ones() {
     let session = session(forked());
     let data = [3.0_f32, 1.0, -2.0];
     let [_, z, w] = forked_values(&data);
@@ -74,7 +74,7 @@ fn bound_outputs_are_asked_for_beside_the_chosen_ones() {
 }
 
 #[test]
-fn what_no_kernel_writes_is_copied() {
+fn outputs_without_a_kernel_are_copied() {
     let model = ModelWriter::default()
         .input("x", &[4])
         .constant("c", &[2], &[5.0, 6.0])
@@ -95,7 +95,7 @@ fn what_no_kernel_writes_is_copied() {
 }
 
 #[test]
-fn memory_that_does_not_fit_is_told() {
+fn mismatching_memory_is_an_error() {
     let model = ModelWriter::default().input("x", &[2]).node("NonZero", 13, &["x"], "n");
     let model = model.node("Neg", 13, &["x"], "y").output("n").output("y").bytes();
     let session = session(model);
@@ -121,5 +121,5 @@ fn memory_that_does_not_fit_is_told() {
     let view = |data| TensorViewMut::from_slice(&[2], data).unwrap();
     let bound = [("y", view(first)), ("y", view(second))];
     let error = session.run_into([("x", &x)], bound, &RunOptions::new()).unwrap_err();
-    assert_eq!(error.to_string(), "output `y` was asked for twice");
+    assert_eq!(error.to_string(), "output `y` was requested twice");
 }

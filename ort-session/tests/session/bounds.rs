@@ -1,4 +1,4 @@
-//! What a file or an input can do at worst: end with an error that names the node, within the limits.
+//! The worst that a file or an input can cause: an error that names the node, within the limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::model::{of_text, of_text_at};
 
 const MIB: usize = 1 << 20;
 
-/// A node of operator set 17 with inputs of these types and shapes, `None` for what only the run knows.
+/// A node of opset 17 with inputs of these types and shapes; `None` for dynamic ones.
 struct Model {
     node: NodeProto,
     inputs: Vec<ValueInfoProto>,
@@ -92,7 +92,7 @@ fn limited() -> RunOptions {
     RunOptions::new().limits(limits)
 }
 
-/// Whether a node or the plan refused to take memory or to make something that large.
+/// Whether a node or the plan failed to allocate, or rejected the size.
 fn is_refused(error: &RunError) -> bool {
     use ort_session::{KernelError, PlanError};
     let refuses = |error: &KernelError| {
@@ -113,7 +113,7 @@ fn is_refused(error: &RunError) -> bool {
 }
 
 #[test]
-fn texts_that_no_memory_holds_are_refused() {
+fn strings_too_large_for_memory_are_refused() {
     for n in [1_i64 << 24, 1 << 40, 1 << 62] {
         let expand = Model::new("Expand", 1).input("x", 8, &[Some(1)]).input("n", 7, &[Some(1)]);
         let tile = Model::new("Tile", 1).input("x", 8, &[Some(1)]).input("n", 7, &[Some(1)]);
@@ -128,7 +128,7 @@ fn texts_that_no_memory_holds_are_refused() {
 }
 
 #[test]
-fn a_dimension_beside_none_takes_no_memory() {
+fn a_huge_dimension_of_an_empty_tensor_takes_no_memory() {
     let n = 1_usize << 40;
     let cases = [
         (Model::new("TopK", 2).attribute("axis", 0), [n, 0], Some(1)),
@@ -155,7 +155,7 @@ fn a_dimension_beside_none_takes_no_memory() {
 }
 
 #[test]
-fn numbers_in_data_that_want_more_than_is_allowed_are_refused() {
+fn sizes_in_data_over_the_limit_are_refused() {
     let huge = 1_i64 << 40;
     let cases = [
         Model::new("DFT", 1).input("x", 1, &[Some(1), Some(4), Some(1)]).input("n", 7, &[]),
@@ -190,7 +190,7 @@ fn numbers_in_data_that_want_more_than_is_allowed_are_refused() {
 }
 
 #[test]
-fn a_rank_that_a_file_declares_is_not_believed() {
+fn a_declared_rank_is_not_trusted() {
     let n = Some(1_i64 << 40);
     for op_type in ["Reshape", "Expand"] {
         let model = Model::new(op_type, 1).input("x", 1, &[Some(1)]).input("n", 7, &[n]);
@@ -199,7 +199,7 @@ fn a_rank_that_a_file_declares_is_not_believed() {
     assert!(Model::new("ConstantOfShape", 1).input("n", 7, &[n]).session().is_ok());
 }
 
-/// Boxes that all overlap: each is compared with each.
+/// Boxes that all overlap, so that all pairs are compared.
 fn many_boxes() -> Session {
     let model = Model::new("NonMaxSuppression", 1)
         .input("boxes", 1, &[Some(1), None, Some(4)])
@@ -208,10 +208,10 @@ fn many_boxes() -> Session {
 }
 
 #[test]
-fn the_clock_and_others_end_a_step_that_has_begun() {
+fn deadline_and_cancellation_stop_a_running_step() {
     let n = 60_000_usize;
     let session = many_boxes();
-    // Apart from each other, so that all of them are kept and compared with all others.
+    // Far apart, so that all are kept and all pairs are compared.
     let corners = (0..n).flat_map(|i| {
         let at = i as f32 * 2.0;
         [at, at, at + 1.0, at + 1.0]
@@ -232,7 +232,7 @@ fn the_clock_and_others_end_a_step_that_has_begun() {
     assert!(matches!(error, RunError::Cancelled { .. }), "{error}");
 }
 
-/// Nodes that would take minutes to days, with what they read: zeros.
+/// Nodes that would take minutes to days, and their zero inputs.
 const ENDLESS: [(&str, &str); 4] = [
     (
         "RoiAlign of samples without end",
@@ -259,7 +259,7 @@ const ENDLESS: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn steps_without_end_end_with_their_time() {
+fn endless_steps_stop_at_the_time_limit() {
     for (what, text) in ENDLESS {
         for provider in [None, Some(Arc::new(Reference))] {
             let builder = Session::builder().threads(2);
@@ -287,7 +287,7 @@ fn steps_without_end_end_with_their_time() {
 }
 
 #[test]
-fn constants_that_take_for_ever_to_fold_end_with_the_time_of_the_load() {
+fn endless_folding_stops_at_the_time_limit_of_loading() {
     let text = "graph() -> (y) {
         x = const float[1,1,2048,2048] fill 0.5
         w = const float[1,1,1024,1024] fill 0.5
@@ -300,7 +300,7 @@ fn constants_that_take_for_ever_to_fold_end_with_the_time_of_the_load() {
 }
 
 #[test]
-fn texts_that_double_are_refused_before_they_are_too_long() {
+fn strings_that_double_are_refused_at_the_limit() {
     let text = "graph(x: string[1]) -> (y) {
         n = const int64[] 60
         y = Loop-16 [body: graph(i: int64[], go: bool[], a: string[1]) -> (go, b) {

@@ -1,4 +1,4 @@
-//! Where a model's bytes come from, and what is said of bytes that are none.
+//! Sources of a model's bytes, and the errors for bytes that are not a model.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use ort_session::{
 
 use crate::model::gated;
 
-/// A file that is gone when the test is over.
+/// A file that is removed at the end of the test.
 struct TempFile(PathBuf);
 
 impl TempFile {
@@ -57,20 +57,20 @@ fn every_source_of_bytes_gives_the_same_session() {
 #[test]
 fn constants_are_slices_of_the_mapping() {
     let file = TempFile::new("mapped.ort", &gated());
-    // At level all the sum and the gate would be one step.
+    // At level `all` the sum and the gate would be one step.
     let builder = Session::builder().level(Level::Layout);
     let session = builder.commit_from_file(&file.0).unwrap();
     let memory = session.memory();
     assert_eq!((memory.weights_mapped.n_bytes(), memory.copied_bytes()), (12, 0));
-    // The file may go: whoever uses the mapping owns it.
+    // The file may be removed: users of the mapping keep it alive.
     drop(file);
     assert_eq!(run(&session), [2.0, 0.0, 10.5]);
-    // One arena: the sum, over which the gate is written; both lie in one cache line.
+    // One arena: the sum, which the gate overwrites, in one cache line.
     assert_eq!(session.memory().activations_planned.n_bytes, 64);
 }
 
 #[test]
-fn what_is_no_model_is_called_what_it_is() {
+fn the_error_states_the_detected_format() {
     let message = |bytes: &[u8]| {
         let bytes = ModelBytes::from_vec(bytes.to_vec());
         Session::builder().commit(bytes).map(drop).unwrap_err().to_string()
@@ -92,12 +92,12 @@ fn what_is_no_model_is_called_what_it_is() {
 }
 
 #[test]
-fn a_file_of_another_format_is_an_error_that_says_which() {
+fn other_formats_are_named_in_errors() {
     for (bytes, expected) in [
         (&b""[..], FileFormat::Empty),
         (b"GGUF\x03\0\0\0\0", FileFormat::Gguf),
         (b"\x20\0\0\0TFL3\0\0", FileFormat::TfLite),
-        // It begins as a `.onnx` file may, with the field ir_version.
+        // It begins like a `.onnx` file with the field ir_version.
         (b"\x08\0\0\0\0\0\0\0{\"a\": 1}", FileFormat::Safetensors),
         (b"<html>", FileFormat::Html),
     ] {

@@ -1,4 +1,4 @@
-//! A folder of packed files: what it is good for, and what happens when it is not.
+//! The cache folder: its use, and its failures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub(crate) fn product(scale: f32) -> Vec<u8> {
         .bytes()
 }
 
-/// A model and a cache, each in a folder of its own.
+/// A model and a cache, in separate folders.
 pub(crate) struct Place {
     _folder: TempDir,
     pub(crate) model: PathBuf,
@@ -65,7 +65,7 @@ impl Place {
     }
 }
 
-/// What a session computes, as bits.
+/// The result of a session, as bits.
 pub(crate) fn bits(session: &Session) -> Vec<u32> {
     let x = Tensor::from_slice(&[2, N], &weights(2 * N)).unwrap();
     let outputs = session.run([("x", &x)]).unwrap();
@@ -77,14 +77,14 @@ pub(crate) fn expected(scale: f32) -> Vec<u32> {
     bits(&Session::builder().threads(1).commit(ModelBytes::from_vec(product(scale))).unwrap())
 }
 
-/// Writes to a file that says it is read-only.
+/// Overwrites a read-only file.
 fn overwrite(path: &Path, bytes: &[u8]) {
     fs::remove_file(path).unwrap();
     fs::write(path, bytes).unwrap();
 }
 
 #[test]
-fn the_second_start_finds_what_the_first_made() {
+fn the_second_start_uses_the_file_of_the_first() {
     let place = Place::new();
     for used in [CacheUse::Made, CacheUse::Found, CacheUse::Found] {
         let session = place.session();
@@ -105,7 +105,7 @@ fn the_second_start_finds_what_the_first_made() {
 }
 
 #[test]
-fn bytes_are_known_by_what_they_are() {
+fn models_in_memory_are_found_by_their_hash() {
     let place = Place::new();
     let commit = |scale| {
         let session = place.builder().commit(ModelBytes::from_vec(product(scale))).unwrap();
@@ -116,12 +116,12 @@ fn bytes_are_known_by_what_they_are() {
         use CacheUse::{Found, Made};
         [Made, Found, Made, Found, Found]
     });
-    // A file of this name holds the same model.
+    // A file with this name holds the same model.
     assert_eq!(place.session().metadata().cache, CacheUse::Found);
 }
 
 #[test]
-fn every_setting_that_matters_has_a_file_of_its_own() {
+fn every_relevant_setting_has_its_own_file() {
     let place = Place::new();
     let builders = || {
         let generic = || place.builder().isa(IsaChoice::Generic);
@@ -136,7 +136,7 @@ fn every_setting_that_matters_has_a_file_of_its_own() {
     };
     assert!(builders().into_iter().all(|builder| place.uses(builder) == CacheUse::Made));
     assert!(builders().into_iter().all(|builder| place.uses(builder) == CacheUse::Found));
-    // Threads and loading do not matter.
+    // Threads and loading mode do not matter.
     let [base, ..] = builders();
     assert_eq!(place.uses(base.clone().threads(2)), CacheUse::Found);
     assert_eq!(place.uses(base.load(Load::Read)), CacheUse::Found);
@@ -144,7 +144,7 @@ fn every_setting_that_matters_has_a_file_of_its_own() {
 }
 
 #[test]
-fn a_model_that_changes_in_its_place_is_another() {
+fn a_changed_model_has_another_file() {
     let place = Place::new();
     for scale in [1.0, 2.0, 3.0, 1.0] {
         fs::write(&place.model, product(scale)).unwrap();
@@ -156,14 +156,14 @@ fn a_model_that_changes_in_its_place_is_another() {
 }
 
 #[test]
-fn damaged_files_are_made_anew() {
+fn damaged_files_are_created_again() {
     let place = Place::new();
     let expected = expected(1.0);
     place.session();
     let entry = place.entry();
     let whole = fs::read(&entry).unwrap();
     let seen = entry.with_extension("ort.seen");
-    // A fixed pseudo-random sequence of damage: bits flipped, ends cut off.
+    // A fixed pseudo-random sequence of damage: flipped bits, truncation.
     let mut seed = 7_u64;
     let mut draw = |n: usize| {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -177,7 +177,7 @@ fn damaged_files_are_made_anew() {
             _ => (0..=draw(20)).for_each(|_| bytes[draw(whole.len())] ^= 1 << draw(8)),
         }
         overwrite(&entry, &bytes);
-        // Who damages the file may also damage what is remembered of it.
+        // The record of the verified state may be damaged, too.
         if round % 2 == 0 {
             fs::write(&seen, &whole[..draw(200)]).unwrap();
         }
@@ -186,14 +186,14 @@ fn damaged_files_are_made_anew() {
         if bytes != whole {
             assert_eq!(session.metadata().cache, CacheUse::Made, "round {round}");
             let [warning] = &session.metadata().packing_warnings[..] else { panic!("one warning") };
-            assert!(warning.contains("it is made anew"), "{warning}");
+            assert!(warning.contains("it is created again"), "{warning}");
         }
         assert!(fs::read(&entry).unwrap() == whole, "round {round}");
     }
 }
 
 #[test]
-fn a_file_that_was_made_of_another_model_is_made_anew() {
+fn a_file_of_another_model_is_created_again() {
     let place = Place::new();
     place.session();
     let (first, expected) = (place.entry(), expected(2.0));
@@ -204,11 +204,11 @@ fn a_file_that_was_made_of_another_model_is_made_anew() {
     let session = place.session();
     assert_eq!((session.metadata().cache, bits(&session)), (CacheUse::Made, expected));
     let [warning] = &session.metadata().packing_warnings[..] else { panic!("one warning") };
-    assert!(warning.contains("it was made of another model"), "{warning}");
+    assert!(warning.contains("it is of another model"), "{warning}");
 }
 
 #[test]
-fn damaged_models_are_errors_or_what_their_bytes_say() {
+fn damaged_models_behave_the_same_with_and_without_a_cache() {
     let place = Place::new();
     let whole = product(1.0);
     for at in (0..whole.len()).step_by(97) {
@@ -233,7 +233,7 @@ fn damaged_models_are_errors_or_what_their_bytes_say() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_costs_a_warning() {
+fn an_unusable_folder_costs_a_warning() {
     let place = Place::new();
     let file = place.model.with_extension("txt");
     fs::write(&file, "in the way").unwrap();
@@ -254,7 +254,7 @@ fn a_folder_that_cannot_be_costs_a_warning() {
 }
 
 #[test]
-fn many_starts_at_once_end_with_one_good_file() {
+fn concurrent_starts_create_one_valid_file() {
     let place = Place::new();
     let expected = expected(1.0);
     std::thread::scope(|scope| {
@@ -273,7 +273,7 @@ fn many_starts_at_once_end_with_one_good_file() {
 }
 
 #[test]
-fn the_cache_outlives_what_happens_to_the_model() {
+fn a_session_survives_changes_to_model_and_cache() {
     let place = Place::new();
     let session = place.session();
     // The session has mapped the packed file, not the model.
@@ -283,7 +283,7 @@ fn the_cache_outlives_what_happens_to_the_model() {
     let read = Session::builder().load(Load::Read).commit_from_file(&place.model).unwrap();
     fs::OpenOptions::new().write(true).open(&place.model).unwrap().set_len(10).unwrap();
     assert_eq!(bits(&read), expected(1.0));
-    // Nor does it mind that the packed file is replaced or removed.
+    // Replacing or removing the packed file does not matter, either.
     fs::write(&place.model, product(1.0)).unwrap();
     let session = place.session();
     overwrite(&place.entry(), b"something else");
@@ -293,7 +293,7 @@ fn the_cache_outlives_what_happens_to_the_model() {
 }
 
 #[test]
-fn pruning_removes_what_is_of_no_use_and_what_is_too_much() {
+fn pruning_removes_useless_and_excess_files() {
     let place = Place::new();
     let cache = Cache::new(&place.cache);
     for level in [Level::Basic, Level::Extended, Level::All] {
@@ -323,7 +323,7 @@ fn pruning_removes_what_is_of_no_use_and_what_is_too_much() {
 }
 
 #[test]
-fn a_provider_that_packs_for_one_process_goes_without() {
+fn a_provider_that_packs_for_one_process_has_no_cache() {
     let place = Place::new();
     let builder = place.builder().provider(Hooked::new(|_| {}));
     let session = builder.commit_from_file(&place.model).unwrap();

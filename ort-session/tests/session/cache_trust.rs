@@ -1,4 +1,4 @@
-//! A cache folder into which others may have written, and what a session leaves there for others.
+//! A cache folder to which others may have written, and the permissions of its files.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -17,7 +17,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// That the cache is not used, with a warning that says why, and the result is right.
+/// Asserts that the cache is not used, with a warning that gives the reason, and the result is right.
 fn assert_refused(place: &Place, why: &str) {
     let session = place.session();
     assert_eq!(session.metadata().cache, CacheUse::Failed, "{why}");
@@ -27,7 +27,7 @@ fn assert_refused(place: &Place, why: &str) {
 }
 
 #[test]
-fn who_may_not_read_the_model_may_not_read_what_is_made_of_it() {
+fn packed_files_are_no_more_readable_than_the_model() {
     for (model, packed) in [(0o600, 0o400), (0o644, 0o444), (0o640, 0o440)] {
         let place = Place::new();
         set_mode(&place.model, model);
@@ -74,7 +74,7 @@ fn a_folder_or_a_file_that_others_may_write_to_is_refused() {
 }
 
 #[test]
-fn what_belongs_to_somebody_else_is_refused() {
+fn files_of_another_user_are_refused() {
     let place = Place::new();
     place.session();
     let other = Some(12345);
@@ -102,8 +102,8 @@ fn a_pipe_is_an_error_at_once() {
     }
     for load in [Load::Mapped, Load::Populated, Load::Read, Load::Auto] {
         let error = place.builder().load(load).commit_from_file(&place.model).unwrap_err();
-        let is_told = matches!(error, SessionError::Load(LoadError::NotAFile { .. }));
-        assert!(is_told, "{error}");
+        let is_reported = matches!(error, SessionError::Load(LoadError::NotAFile { .. }));
+        assert!(is_reported, "{error}");
     }
     fs::remove_file(&place.model).unwrap();
     fs::write(&place.model, product(1.0)).unwrap();

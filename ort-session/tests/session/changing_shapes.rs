@@ -1,11 +1,11 @@
-//! Shapes that change from run to run: whatever a session has planned before, results are those of a fresh one.
+//! Shapes that change between runs: results equal those of a new session, whatever was planned before.
 
 use ort_session::{ModelBytes, RunLimits, RunOptions, Session, Tensor, Value};
 use ort_testing::Rng;
 
 use crate::model::of_text;
 
-/// Sizes follow from inputs by symbols, by contents of shapes, and through views.
+/// Sizes that follow from symbols, from shapes as data, and through views.
 const MASKED: &str = "graph(x: float[b,n,4], past: float[b,p,4]) -> (y, all, tail) {
   all = Concat-13 [axis: 1] (past, x)
   shape = Shape-15 [start: 1, end: 2] (all)
@@ -30,7 +30,7 @@ const MASKED: &str = "graph(x: float[b,n,4], past: float[b,p,4]) -> (y, all, tai
   y = Softmax-13 [axis: -1] (u)
 }";
 
-/// What a step makes depends on data, and a branch on a flag.
+/// Data-dependent outputs, and a branch that depends on a flag.
 const DYNAMIC: &str = "graph(x: float[n,4], past: float[p,4]) -> (y, z) {
   all = Concat-13 [axis: 0] (past, x)
   r = Relu-14 (all)
@@ -40,8 +40,8 @@ const DYNAMIC: &str = "graph(x: float[n,4], past: float[p,4]) -> (y, z) {
   z = Mul-14 (all, all)
 }";
 
-/// Planes, which have a size of their own from which kernels choose.
-const PLANES: &str = "graph(x: float[b,3,h,w], past: float[1]) -> (y) {
+/// Images, whose sizes affect the choice of kernels.
+const IMAGES: &str = "graph(x: float[b,3,h,w], past: float[1]) -> (y) {
   k = const float[8,3,3,3] fill 0.1
   a = Conv-11 [pads: [1, 1, 1, 1]] (x, k)
   c = Relu-14 (a)
@@ -58,7 +58,7 @@ fn tensor(rng: &mut Rng, shape: &[usize]) -> Tensor {
     Tensor::from_slice(shape, &rng.uniforms(shape.iter().product())).unwrap()
 }
 
-/// Runs the model on inputs of these shapes, one after the other, on one session and on fresh ones.
+/// Runs the model on inputs of these shapes in sequence, on one session and on new ones.
 fn check(text: &str, shapes: &[[Vec<usize>; 2]]) {
     let (kept, mut rng) = (session(text), Rng::new(8));
     for (i, [x, past]) in shapes.iter().enumerate() {
@@ -68,11 +68,11 @@ fn check(text: &str, shapes: &[[Vec<usize>; 2]]) {
             outputs.map(|outputs| outputs.into_values()).map_err(|error| error.to_string())
         };
         let expected: Result<Vec<Value>, String> = run(&session(text));
-        assert_eq!(run(&kept), expected, "run {i}: {:?} behind {:?}", x.shape(), past.shape());
+        assert_eq!(run(&kept), expected, "run {i}: {:?} after {:?}", x.shape(), past.shape());
     }
 }
 
-/// Lengths that grow by one, and others in between: `x` by one mostly.
+/// Lengths that mostly grow by one, with others in between.
 fn lengths() -> impl Iterator<Item = (usize, usize)> {
     let steady = (0..70).map(|p| (1, p));
     let jumps = [(7, 70), (1, 77), (1, 0), (3, 0), (1, 500), (1, 501), (0, 9), (1, 9), (2, 1000)];
@@ -95,14 +95,14 @@ fn steps_that_depend_on_data() {
 }
 
 #[test]
-fn planes_and_batches() {
+fn images_and_batches() {
     let sizes = [[1, 8, 8], [1, 9, 8], [1, 10, 9], [2, 10, 9], [1, 64, 64], [1, 65, 65], [1, 4, 4]];
     let shapes: Vec<_> = sizes.map(|[b, h, w]| [vec![b, 3, h, w], vec![1]]).into();
-    check(PLANES, &shapes);
+    check(IMAGES, &shapes);
 }
 
 #[test]
-fn a_limit_that_is_enough_for_a_fresh_session_is_enough_behind_other_sizes() {
+fn a_sufficient_limit_stays_sufficient_after_other_sizes() {
     let (kept, mut rng) = (session(MASKED), Rng::new(9));
     for p in (100..120).chain([90, 100]) {
         let (x, past) = (tensor(&mut rng, &[1, 1, 4]), tensor(&mut rng, &[1, p, 4]));
@@ -119,14 +119,14 @@ fn a_limit_that_is_enough_for_a_fresh_session_is_enough_behind_other_sizes() {
                 Err(_) => too_few = n,
             }
         }
-        // Planned without a limit first, with as much room as it likes.
+        // Planned without a limit first, with room to grow.
         assert!(kept.run([("x", &x), ("past", &past)]).is_ok());
         assert_eq!(run(&kept, enough), Ok(()), "{p}");
     }
 }
 
 #[test]
-fn shapes_that_do_not_fit_are_told_as_by_a_fresh_session() {
+fn wrong_shapes_are_reported_as_by_a_new_session() {
     let row = |n: usize| vec![1, n, 4];
     check(MASKED, &[[row(1), row(3)], [row(1), vec![2, 4, 4]], [row(1), row(5)], [row(1), row(6)]]);
 }

@@ -1,4 +1,4 @@
-//! Outputs that are chosen by name, and the nodes that they need.
+//! Outputs selected by name, and the nodes that they need.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,9 +24,9 @@ fn floats<'o>(outputs: &'o Outputs, name: &str) -> &'o [f32] {
 }
 
 #[test]
-fn only_what_is_asked_for_is_returned_in_that_order_and_only_its_nodes_run() {
+fn only_requested_outputs_are_computed_and_returned_in_order() {
     let (session, n_runs) = session();
-    // All in one session: what one set of outputs left behind harms no other.
+    // In one session: previous selections do not affect others.
     let sets: &[(&[&str], usize)] = &[
         (&["w"], 0),
         (&["z"], 1),
@@ -62,7 +62,7 @@ fn only_what_is_asked_for_is_returned_in_that_order_and_only_its_nodes_run() {
 }
 
 #[test]
-fn more_sets_than_are_remembered_give_what_they_are_asked_for() {
+fn more_selections_than_are_cached_give_correct_results() {
     const NAMES: [&str; 5] = ["v0", "v1", "v2", "v3", "v4"];
     let model =
         NAMES.iter().zip(["x"].iter().chain(&NAMES)).fold(
@@ -86,13 +86,13 @@ fn more_sets_than_are_remembered_give_what_they_are_asked_for() {
 }
 
 #[test]
-fn names_that_do_not_fit_are_told() {
+fn unknown_and_repeated_names_are_errors() {
     let (session, _) = session();
     let x = Tensor::from_slice(&[1, 3], &[0.0_f32; 3]).unwrap();
     for (names, expected) in [
         (&["zz"][..], "there is no output `zz`; did you mean `z`?; the outputs are `y`, `z`, `w`"),
         (&["logits"], "there is no output `logits`; the outputs are `y`, `z`, `w`"),
-        (&["z", "z"], "output `z` was asked for twice"),
+        (&["z", "z"], "output `z` was requested twice"),
     ] {
         let options = RunOptions::new().outputs(names.iter().copied());
         let error = session.run_with([("x", &x)], &options).unwrap_err();

@@ -1,4 +1,4 @@
-//! Whatever options are combined, the numbers are the same.
+//! Combinations of options do not change results.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,15 +14,15 @@ use proptest::sample::select;
 
 use crate::model::of_text;
 
-/// Images, channels, height and width of everything between two layers.
+/// Batch, channels, height and width of all values between two layers.
 const SHAPE: [usize; 4] = [2, 16, 12, 12];
 
-/// The products in a sum: of no branch more than of a convolution of 3×3.
+/// The largest number of products in a sum, that of a 3×3 convolution.
 const N_PRODUCTS: usize = 16 * 9;
 
 const N_LAYERS: usize = 3;
 
-/// What may change results by rounding.
+/// Options that may change results by rounding.
 #[derive(Clone, Copy, Debug)]
 struct Rounding {
     level: Level,
@@ -32,38 +32,38 @@ struct Rounding {
     denormals: Denormals,
 }
 
-/// What may not.
+/// Options that may not change results.
 #[derive(Clone, Copy, Debug)]
 struct Same {
     threads: Threads,
     from: From,
     arena: Arena,
     is_cached: bool,
-    told: Told,
+    recorded: Recorded,
 }
 
-/// Who computes.
+/// The threads that compute.
 #[derive(Clone, Copy, Debug)]
 struct Threads {
     n_threads: usize,
     mode: ExecutionMode,
     n_branches: Option<usize>,
     is_own: bool,
-    /// How many µs threads wait awake.
-    patience: u64,
+    /// The spin duration in µs.
+    spin_us: u64,
 }
 
-/// What is noted and told, and what may end loading and runs, and never does.
+/// Recording, events, and limits that are never reached.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Recorded {
     is_profiled: bool,
     is_traced: bool,
     is_bounded: bool,
-    /// Whether the run writes into memory of the caller's.
+    /// Whether the run writes to bound memory.
     is_bound: bool,
 }
 
-/// How a session gets at the model.
+/// How a session loads the model.
 #[derive(Clone, Copy, Debug)]
 enum From {
     Memory,
@@ -83,7 +83,7 @@ impl Rounding {
 
 impl Same {
     fn session(self, builder: SessionBuilder, (model, folder): (&[u8], &Path)) -> Session {
-        let builder = self.told.set(self.threads.set(builder)).arena(self.arena);
+        let builder = self.recorded.set(self.threads.set(builder)).arena(self.arena);
         let builder =
             if self.is_cached { builder.cache_dir(folder.join("cache")) } else { builder };
         let session = match self.from {
@@ -96,14 +96,14 @@ impl Same {
 
 impl Threads {
     fn set(self, builder: SessionBuilder) -> SessionBuilder {
-        let patience = Duration::from_micros(self.patience);
+        let spin_us = Duration::from_micros(self.spin_us);
         let builder = builder.threads(self.n_threads).execution_mode(self.mode);
-        let builder = builder.own_pool(self.is_own).spinning(patience);
+        let builder = builder.own_pool(self.is_own).spinning(spin_us);
         self.n_branches.into_iter().fold(builder, SessionBuilder::inter_op_threads)
     }
 }
 
-impl Told {
+impl Recorded {
     fn set(self, builder: SessionBuilder) -> SessionBuilder {
         let builder = if self.is_profiled { builder.collect_trace() } else { builder };
         let limits = LoadLimits {
@@ -116,7 +116,7 @@ impl Told {
         if self.is_bounded { builder.load_limits(limits) } else { builder }
     }
 
-    /// What a run gives, and a trace if it writes one.
+    /// The result of a run, with a trace if it writes one.
     fn result(self, session: &Session, folder: &Path) -> Vec<f32> {
         let mut options = RunOptions::new();
         if self.is_traced {
@@ -142,7 +142,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn options_change_no_more_than_roundings(
+    fn options_change_results_by_rounding_only(
         seed in 0_u64..1000,
         rounding in rounding(),
         same in prop::collection::vec(same(), 3),
@@ -158,9 +158,9 @@ proptest! {
             // A cache folder is filled by the first of two sessions, and used by the second.
             for _ in 0..=usize::from(same.is_cached) {
                 let session = same.session(rounding.builder(), (&model, folder.path()));
-                // The second run uses what the first has left.
+                // The second run reuses the memory of the first.
                 for _ in 0..2 {
-                    let found = same.told.result(&session, folder.path());
+                    let found = same.recorded.result(&session, folder.path());
                     prop_assert!(bits(&found) == bits(&expected), "{:?}", same);
                 }
             }
@@ -200,28 +200,34 @@ fn same() -> impl Strategy<Value = Same> {
     let files = [Load::Mapped, Load::Populated, Load::Read, Load::Auto].map(From::File);
     let from = select([&[From::Memory][..], &files].concat());
     let arenas = select(vec![Arena::Keep, Arena::Shrink, Arena::Off]);
-    (threads(), from, arenas, any::<bool>(), told()).prop_map(
-        |(threads, from, arena, is_cached, told)| Same { threads, from, arena, is_cached, told },
+    (threads(), from, arenas, any::<bool>(), recorded()).prop_map(
+        |(threads, from, arena, is_cached, recorded)| Same {
+            threads,
+            from,
+            arena,
+            is_cached,
+            recorded,
+        },
     )
 }
 
 fn threads() -> impl Strategy<Value = Threads> {
     let modes = select(vec![ExecutionMode::Sequential, ExecutionMode::Parallel]);
     let branches = prop::option::of(1_usize..=3);
-    let patience = select(vec![0, 10, 1000]);
-    (1_usize..=3, modes, branches, any::<bool>(), patience).prop_map(
-        |(n_threads, mode, n_branches, is_own, patience)| Threads {
+    let spin_us = select(vec![0, 10, 1000]);
+    (1_usize..=3, modes, branches, any::<bool>(), spin_us).prop_map(
+        |(n_threads, mode, n_branches, is_own, spin_us)| Threads {
             n_threads,
             mode,
             n_branches,
             is_own,
-            patience,
+            spin_us,
         },
     )
 }
 
-fn told() -> impl Strategy<Value = Told> {
-    any::<[bool; 4]>().prop_map(|[is_profiled, is_traced, is_bounded, is_bound]| Told {
+fn recorded() -> impl Strategy<Value = Recorded> {
+    any::<[bool; 4]>().prop_map(|[is_profiled, is_traced, is_bounded, is_bound]| Recorded {
         is_profiled,
         is_traced,
         is_bounded,
@@ -229,11 +235,11 @@ fn told() -> impl Strategy<Value = Told> {
     })
 }
 
-/// Rounding the sums of a layer moves a result by `n·2⁻²⁴` of the magnitudes summed, here 1 at most,
-/// and Winograd's filtering by a few times as much. No layer but the LSTM moves what comes in by more
-/// than it was, and that by four times at most: its cells forget a quarter in each step.
+/// Rounding in a layer's sums changes results by `n·2⁻²⁴` of the summed magnitudes, here at most 1,
+/// and Winograd's algorithm by a few times as much. No layer but the LSTM amplifies errors of its input,
+/// and the LSTM at most by four: its cells forget a quarter in each step.
 fn bound() -> f32 {
-    // The sum of two branches rounds once more; a half of it is exact.
+    // The sum of two branches rounds once more; halving is exact.
     let per_layer = (N_PRODUCTS + 1) as f32 * (-24_f32).exp2();
     4.0 * (0..N_LAYERS).fold(0.0, |of_layers_before, _| 4.0 * of_layers_before + per_layer)
 }
@@ -251,7 +257,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// The text of a network whose values lie between −1 and 1. Each layer is the mean of two branches.
+/// The text of a network whose values are between −1 and 1. Each layer is the mean of two branches.
 fn network(seed: u64) -> String {
     let mut rng = Rng::new(seed);
     let (mut text, mut x) = ("  half = const float[1] [0.5]\n".to_owned(), "x".to_owned());
@@ -269,7 +275,7 @@ fn network(seed: u64) -> String {
 /// One of four kinds of nodes from `x` to `y`.
 fn write_branch(text: &mut String, rng: &mut Rng, x: &str, y: &str) {
     let kind = rng.index(4);
-    // Magnitudes that are summed add up to 1 at most.
+    // Magnitudes that are summed add up to at most 1.
     let mut constant = |shape: &[usize], n_summed: usize| {
         let name = format!("w{}", text.len());
         let weights = rng.uniforms(shape.iter().product());

@@ -12,7 +12,7 @@ fn threads_share_a_session_and_get_their_own_results() {
             let session = &session;
             scope.spawn(move || {
                 for run in 0..100_u16 {
-                    // Every thread its own shapes, so that layouts come and go.
+                    // Different shapes in every thread, so that layouts are replaced.
                     let n = usize::from(1 + (thread + run) % 13);
                     let data: Vec<f32> = (0..3 * n).map(|i| f32::from(thread) - i as f32).collect();
                     let x = Tensor::from_slice(&[n, 3], &data).unwrap();

@@ -1,11 +1,11 @@
-//! Loops give what their bodies give when each iteration is a run of its own, on copies.
+//! Loops compute the same as separate runs of their bodies on copies.
 
 use ort_session::{Bool, Level, ModelBytes, RunInputs, Session, Tensor, Value};
 use ort_testing::Rng;
 
 use crate::model::of_text;
 
-/// The types of the states: fixed, growing along either axis, a sequence, and one number.
+/// The kinds of states: fixed, growing along either axis, a sequence, and one number.
 const STATES: [&str; 5] = ["a", "b", "g", "k", "s"];
 
 const CONSTANTS: &str = "
@@ -16,7 +16,7 @@ const CONSTANTS: &str = "
     rows = const int64[2] [3, 2]
     flat = const int64[2] [2, 3]";
 
-/// What a body may do to its states, each of which it names `_in` and `_out`; `v` is captured.
+/// Operations of a body on its states, which are named `_in` and `_out`; `v` is captured.
 const STEPS: [&[&str]; 5] = [
     &[
         "a_out = Identity-16 (b_in)",
@@ -56,7 +56,7 @@ const STEPS: [&[&str]; 5] = [
     ],
 ];
 
-/// A body, from its brace on; it goes on while `i` is below `limit`.
+/// A body, from its opening brace; it continues while `i` is below `limit`.
 fn body(rng: &mut Rng, limit: usize) -> String {
     let mut text = String::from("{");
     text.push_str(CONSTANTS);
@@ -83,7 +83,7 @@ fn run(session: &Session, inputs: &[Value]) -> Vec<Value> {
     session.run(RunInputs::positional(inputs)).unwrap().into_values()
 }
 
-/// What the loop gives if each iteration is a run of its own.
+/// The result of the loop if each iteration is a separate run.
 fn iterated(body: &Session, states: &[Value], v: &Value, trips: i64) -> Vec<Value> {
     let (mut states, mut kept) = (states.to_vec(), [Vec::new(), Vec::new()]);
     for i in 0..trips {
@@ -113,7 +113,7 @@ fn floats(rng: &mut Rng, shape: &[usize]) -> Tensor {
 }
 
 #[test]
-fn a_loop_gives_what_its_iterations_give_on_copies() {
+fn a_loop_equals_separate_iterations_on_copies() {
     let mut rng = Rng::new(19);
     for round in 0..150 {
         let limit = rng.index(9);
@@ -128,7 +128,7 @@ fn a_loop_gives_what_its_iterations_give_on_copies() {
                ] (m, _, a_in, b_in, g_in, k_in, s_in)
              }}"
         )
-        // Names of the body are its own.
+        // The names in the body are renamed.
         .replace("(m, _, a_in, b_in, g_in, k_in, s_in)", "(m, _, a0, b0, g0, k0, s0)")
         .replacen(INPUTS, &INPUTS.replace("_in", "0"), 1);
         let tensors: Vec<Tensor> =
@@ -140,14 +140,14 @@ fn a_loop_gives_what_its_iterations_give_on_copies() {
         let level = [Level::Disable, Level::All][round % 2];
         let (body, looped) =
             (session(&alone, level, 1), session(&looped, level, 1 + round / 2 % 2));
-        // More than once, for what one run leaves to the next.
+        // Several times, for the state that one run leaves to the next.
         for trips in [rng.index(7), 0, rng.index(7)] {
             let trips = i64::try_from(trips).unwrap();
             let mut inputs = vec![Tensor::scalar(trips).into()];
             inputs.extend(states.iter().cloned().chain([v.clone()]));
             let expected = iterated(&body, &states, &v, trips);
             let mut found = run(&looped, &inputs);
-            // Without an iteration, nobody may know the shape of what it would leave.
+            // Without an iteration, the shape of a stacked output may be unknown.
             for stack in found.iter_mut().skip(STATES.len()).filter(|_| trips == 0) {
                 assert!(stack.as_tensor().unwrap().is_empty());
                 *stack = stacked(&[]);
@@ -228,8 +228,8 @@ fn a_scan_reads_and_writes_slices_along_any_axis_in_any_direction() {
 }
 
 #[test]
-fn loops_within_loops_and_branches_grow_what_they_carry() {
-    // Row i of the outer loop appends i + 1 rows to what grows, but not in its third iteration.
+fn nested_loops_and_branches_grow_their_states() {
+    // Row i of the outer loop appends i + 1 rows to the growing state, but not in its third iteration.
     let text = "graph(m: int64[], g0: float[?,2], v: float[1,2]) -> (g, n) {
         g, n = Loop-16 [
           body: graph(i: int64[], go: bool[], g_in: float[?,2]) -> (go, g_out, rows) {
@@ -277,7 +277,7 @@ fn loops_within_loops_and_branches_grow_what_they_carry() {
 }
 
 #[test]
-fn what_does_not_fit_control_flow_is_a_typed_error() {
+fn wrong_inputs_of_control_flow_are_typed_errors() {
     for (text, expected) in [
         (
             "graph(x: float[2,2], c: bool[]) -> (y) {

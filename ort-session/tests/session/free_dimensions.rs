@@ -9,7 +9,7 @@ use ort_session::{
 
 use crate::model::{ModelWriter, of_text};
 
-/// The shape is known only in a run, unless `batch` is; also in a branch.
+/// The shape is only known in a run, unless `batch` is fixed; also in a branch.
 const MODEL: &str = "graph(x: float[batch,3], c: bool[]) -> (y, s) {
       s = Shape-15 (x)
       y = If-16 [
@@ -40,7 +40,7 @@ fn error_of(builder: SessionBuilder, model: Vec<u8>) -> FreeDimensionError {
 }
 
 #[test]
-fn what_follows_from_a_fixed_dimension_is_known() {
+fn shapes_that_follow_from_a_fixed_dimension_are_known() {
     let of = |builder: SessionBuilder| builder.optimize(ModelBytes::from_vec(simple())).unwrap();
     let n_nodes = |text: &str| text.matches("Shape-").count();
     for level in [Level::Basic, Level::All] {
@@ -55,7 +55,7 @@ fn what_follows_from_a_fixed_dimension_is_known() {
 }
 
 #[test]
-fn subgraphs_learn_of_it() {
+fn subgraphs_see_fixed_dimensions() {
     let builder = Session::builder().free_dimension("batch", 2);
     let optimized = builder.optimize(ModelBytes::from_vec(of_text(MODEL))).unwrap();
     assert!(!optimized.text().contains("batch"), "{}", optimized.text());
@@ -69,8 +69,8 @@ fn subgraphs_learn_of_it() {
 }
 
 #[test]
-fn what_is_inferred_counts_more_than_a_symbol_of_the_file() {
-    // Twice as many rows as the symbol says; in a branch, too.
+fn inferred_sizes_override_symbols_of_the_file() {
+    // Twice as many rows as the symbol implies; in a branch, too.
     let doubled = || {
         let concat = ModelWriter::default().declared("c", &[-1, 3]);
         concat.node("Concat", 13, &["x", "x"], "c").integer("axis", 0)
@@ -115,7 +115,7 @@ fn another_size_in_a_run_is_an_error() {
 }
 
 #[test]
-fn a_name_that_no_input_has_is_an_error() {
+fn an_unknown_name_is_an_error() {
     let error = error_of(Session::builder().free_dimension("bach", 1), simple());
     assert_eq!(error.to_string(), "no input has a free dimension `bach`; did you mean `batch`?");
     let error = error_of(Session::builder().free_dimension_by_denotation("N", 1), simple());
@@ -123,7 +123,7 @@ fn a_name_that_no_input_has_is_an_error() {
 }
 
 #[test]
-fn a_denotation_fixes_named_and_nameless_dimensions() {
+fn a_denotation_fixes_named_and_unnamed_dimensions() {
     for name in ["n", ""] {
         let builder = || Session::builder().free_dimension_by_denotation("DATA_BATCH", 5);
         let model = denoted(name, "DATA_BATCH");
@@ -135,12 +135,12 @@ fn a_denotation_fixes_named_and_nameless_dimensions() {
 }
 
 #[test]
-fn sizes_that_contradict_each_other_are_an_error() {
+fn contradictory_sizes_are_an_error() {
     let builder = Session::builder().free_dimension("n", 4);
     let both = builder.free_dimension_by_denotation("DATA_BATCH", 5);
     let error = error_of(both, denoted("n", "DATA_BATCH"));
     assert_eq!(error.to_string(), "dimension `DATA_BATCH` of input `x` is 4, not 5");
-    // Equal ones are none.
+    // Equal ones do not.
     let builder = Session::builder().free_dimension("n", 5);
     let both = builder.free_dimension_by_denotation("DATA_BATCH", 5);
     assert!(both.commit(ModelBytes::from_vec(denoted("n", "DATA_BATCH"))).is_ok());
@@ -159,7 +159,7 @@ fn a_cache_folder_has_a_file_for_each_size() {
     }
 }
 
-/// `y = relu(x)` with x: [name, 3], of which the first dimension denotes something.
+/// `y = relu(x)` with x: [name, 3], whose first dimension has a denotation.
 fn denoted(name: &'static str, denotation: &'static str) -> Vec<u8> {
     let dim = |dim_type, dim_value, dim_param: &'static str, denotation: &'static str| {
         let value = record::DimensionValue {

@@ -1,4 +1,4 @@
-//! A provider that takes nothing but `Add`, and tells a test whenever it computes one.
+//! A provider that claims only `Add`, and calls a hook of the test for each computation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::taking::Taking;
 /// What a test does in the middle of a run.
 type Hook = Arc<dyn Fn(&dyn Threads) + Send + Sync>;
 
-/// What it does when it is told the shapes.
+/// What it does while the kernel prepares.
 type Preparing = Arc<dyn Fn() -> Result<(), KernelError> + Send + Sync>;
 
-/// Adds with a kernel of its own, which calls a hook first.
+/// Adds with its own kernel, which calls a hook first.
 #[derive(Clone)]
 pub(crate) struct Hooked {
     run: Hook,
@@ -26,7 +26,7 @@ impl Hooked {
         Taking::new("Add", Self { run: Arc::new(hook), prepare: Arc::new(|| Ok(())) })
     }
 
-    /// The same with a hook that is called when the kernel is told the shapes.
+    /// The same with a hook that is called while the kernel prepares.
     pub(crate) fn preparing(
         hook: impl Fn() -> Result<(), KernelError> + Send + Sync + 'static,
     ) -> Arc<Taking<Self>> {

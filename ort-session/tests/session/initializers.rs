@@ -1,4 +1,4 @@
-//! Initializers whose elements a caller gives.
+//! Initializers that the caller replaces.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn sums() -> ModelBytes {
     ModelBytes::from_vec(model.bytes())
 }
 
-/// Elements of somebody's, which last as long as anybody reads them.
+/// Elements with an owner, which live as long as they are read.
 struct Owner(Arc<Vec<u8>>);
 
 impl AsRef<[u8]> for Owner {
@@ -57,7 +57,7 @@ fn refused(builder: SessionBuilder) -> InitializerError {
 }
 
 #[test]
-fn what_is_given_is_what_counts_folded_or_not() {
+fn replacements_take_effect_folded_or_not() {
     for level in [Level::Disable, Level::All] {
         let builder = Session::builder().level(level).initializer("w", floats(&[5.0, 6.0, 7.0]));
         assert_eq!(results(builder), [[5.0, 6.0, 7.0], [-5.0, -6.0, -7.0]]);
@@ -67,7 +67,7 @@ fn what_is_given_is_what_counts_folded_or_not() {
 }
 
 #[test]
-fn sessions_read_it_where_it_lies_and_keep_it() {
+fn sessions_share_replacements_without_a_copy() {
     let elements = Arc::new(weights(3).iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>());
     let builder = Session::builder().level(Level::Disable).threads(1);
     let builder = builder.initializer("w", lent(&elements, &[3]));
@@ -84,13 +84,13 @@ fn sessions_read_it_where_it_lies_and_keep_it() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_its_name() {
+fn mismatching_replacements_are_errors() {
     let builder = Session::builder;
     let shape = refused(builder().initializer("w", floats(&[1.0; 4])));
-    assert_eq!(shape.to_string(), "initializer `w` is float[3], and float[4] was given");
+    assert_eq!(shape.to_string(), "initializer `w` is float[3], not float[4]");
     let element = Tensor::from_slice(&[3], &[1_i64; 3]).unwrap();
     let element = refused(builder().initializer("w", element));
-    assert_eq!(element.to_string(), "initializer `w` is float[3], and int64[3] was given");
+    assert_eq!(element.to_string(), "initializer `w` is float[3], not int64[3]");
     let unknown = refused(builder().external_initializer("v", floats(&[1.0; 3])));
     assert_eq!(unknown.to_string(), "the model has no initializer `v`; did you mean `w`?");
     let here = refused(builder().external_initializer("w", floats(&[1.0; 3])));
@@ -98,7 +98,7 @@ fn what_does_not_fit_is_refused_with_its_name() {
 }
 
 #[test]
-fn a_sparse_initializer_gives_way_to_a_dense_one() {
+fn a_dense_replacement_replaces_a_sparse_initializer() {
     let model = ModelWriter::default().input("x", &[3]).sparse("w", 3);
     let model = model.node("Add", 14, &["x", "w"], "y").output("y").bytes();
     let builder = Session::builder().threads(1).initializer("w", floats(&[1.0, 2.0, 3.0]));
@@ -126,7 +126,7 @@ fn a_cache_has_a_file_for_each_value() {
 }
 
 #[test]
-fn a_packed_file_packs_anew_what_is_given() {
+fn a_packed_file_packs_replacements_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packed.ort");
     let builder = Session::builder().threads(1);

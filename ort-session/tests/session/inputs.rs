@@ -1,4 +1,4 @@
-//! Inputs and outputs: by name and position, borrowed, and every way they can be wrong.
+//! Inputs and outputs: by name and position, borrowed, and every error.
 
 use ndarray::array;
 use ort_session::{DType, ModelBytes, RunError, RunInputs, Session, Tensor, TensorView, Value};
@@ -14,7 +14,7 @@ fn message<'a>(inputs: impl Into<RunInputs<'a>>) -> String {
 }
 
 #[test]
-fn inputs_and_outputs_go_by_name_and_by_position() {
+fn inputs_and_outputs_are_found_by_name_and_position() {
     let session = session();
     let data = [1.0_f32, 2.0, 3.0, -4.0, 5.0, -6.0];
     let x = Tensor::from_slice(&[2, 3], &data).unwrap();
@@ -29,7 +29,7 @@ fn inputs_and_outputs_go_by_name_and_by_position() {
 }
 
 #[test]
-fn arrays_go_in_and_out_without_copies() {
+fn arrays_are_passed_without_copies() {
     let session = session();
     let x = array![[1.0_f32, 2.0, 3.0]];
     let view = TensorView::from_ndarray(&x).unwrap();
@@ -39,7 +39,7 @@ fn arrays_go_in_and_out_without_copies() {
     let array = y.view().to_ndarray::<f32>().unwrap();
     assert_eq!(array.as_ptr(), y.as_slice::<f32>().unwrap().as_ptr());
     assert_eq!(array, array![[2.0, 0.0, 10.5]].into_dyn());
-    // An array of another layout is copied into order.
+    // An array of another layout is copied to row-major order.
     let columns = array![[1.0_f32], [2.0], [3.0]];
     let outputs = session.run([("x", &*columns.t())]).unwrap();
     assert_eq!(outputs[0].as_tensor().unwrap(), y);
@@ -67,7 +67,7 @@ fn outputs_are_inferred_for_the_shapes_of_inputs() {
     };
     assert_eq!(inferred(&session(), &[5, 3]).unwrap(), ["y: float[5,3]"]);
     assert!(matches!(inferred(&session(), &[5, 4]), Err(RunError::Input(_))));
-    // What data decide is left open; a pool has to have room for its kernel.
+    // Data-dependent dimensions are unknown; a pool must have room for its kernel.
     let model = of_text(
         "graph(x: float[1,1,h,w]) -> (y, found) {
             y = MaxPool-12 [kernel_shape: [4, 4]] (x)
@@ -81,7 +81,7 @@ fn outputs_are_inferred_for_the_shapes_of_inputs() {
 }
 
 #[test]
-fn a_wrong_input_is_named_with_what_was_expected_and_what_came() {
+fn a_wrong_input_is_named_with_expected_and_actual_type() {
     let x = |shape: &[usize]| Tensor::zeros(ort_session::DType::F32, shape).unwrap();
     let ints = Tensor::from_slice(&[1, 3], &[1_i64, 2, 3]).unwrap();
     let cases = [
@@ -90,10 +90,10 @@ fn a_wrong_input_is_named_with_what_was_expected_and_what_came() {
         (message([("x", &x(&[3]))]), "input `x`: expected float[n,3], found float[3]"),
         (message([("x", &x(&[2, 4]))]), "input `x`: expected float[n,3], found float[2,4]"),
         (message(RunInputs::default()), "input `x` (float[n,3]) is missing"),
-        (message([("x", &x(&[1, 3])), ("x", &x(&[1, 3]))]), "input `x` was given twice"),
+        (message([("x", &x(&[1, 3])), ("x", &x(&[1, 3]))]), "input `x` was passed twice"),
         (
             message(RunInputs::positional([x(&[1, 3]), x(&[1, 3])])),
-            "2 inputs were given, but the model has 1",
+            "2 inputs were passed, but the model has 1",
         ),
     ];
     for (found, expected) in cases {
@@ -102,7 +102,7 @@ fn a_wrong_input_is_named_with_what_was_expected_and_what_came() {
 }
 
 #[test]
-fn an_initializer_that_is_an_input_is_a_default_and_no_constant() {
+fn an_initializer_that_is_an_input_is_a_default_not_a_constant() {
     let model = ModelWriter::default()
         .input("x", &[2])
         .default_input("b", &[2], &[10.0, 20.0])
@@ -134,7 +134,7 @@ fn an_empty_batch_gives_an_empty_result() {
 }
 
 #[test]
-fn the_items_of_one_run_do_not_bind_the_next() {
+fn sequence_items_may_differ_between_runs() {
     let model =
         ModelWriter::default().sequence("items").node("SequenceLength", 11, &["items"], "n");
     let model = model.node("Sub", 14, &["n", "n"], "zero");
@@ -150,7 +150,7 @@ fn the_items_of_one_run_do_not_bind_the_next() {
     }
 }
 
-/// The items of a sequence have shapes that only a run knows.
+/// The items of a sequence have shapes that are only known in a run.
 #[test]
 fn states_and_weights_of_another_shape_than_a_layers_are_refused() {
     let shapes: [&[usize]; 3] = [&[1, 16], &[1, 2, 2], &[1, 6]];

@@ -1,4 +1,4 @@
-//! Listens to what sessions, and these tests, tell through `tracing` on one thread.
+//! Captures the `tracing` events of sessions, and of these tests, on one thread.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -8,28 +8,28 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// What is heard.
+/// A captured record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// Severity, name of the session, and text.
     Event(Level, Option<String>, String),
     /// A span of this name, with its fields.
     Span(String),
-    /// It begins.
+    /// The span is entered.
     Enter,
-    /// It ends.
+    /// The span is exited.
     Exit,
 }
 
 thread_local! {
-    /// What this thread has heard since it began to listen, if it does.
+    /// The records of this thread since it started to listen, if it did.
     static HEARD: RefCell<Option<Vec<Heard>>> = const { RefCell::new(None) };
 }
 
-/// All that is told on this thread while `body` runs.
+/// All records on this thread while `body` runs.
 ///
-/// One subscriber serves the whole process: where each thread has its own, `tracing` may ask only
-/// the thread that comes to an event first whether anyone wants it, and keeps the answer for all.
+/// One subscriber serves the whole process: if each thread had its own, `tracing` might ask only
+/// the thread that first reaches an event whether it is enabled, and cache the answer for all.
 pub(crate) fn heard(body: impl FnOnce()) -> Vec<Heard> {
     static LISTENER: OnceLock<()> = OnceLock::new();
     LISTENER.get_or_init(|| {
@@ -41,7 +41,7 @@ pub(crate) fn heard(body: impl FnOnce()) -> Vec<Heard> {
     HEARD.take().unwrap()
 }
 
-/// The events among it: severity, name of the session, and text.
+/// Its events: severity, name of the session, and text.
 pub(crate) fn events(body: impl FnOnce()) -> Vec<(Level, Option<String>, String)> {
     let events = heard(body).into_iter().filter_map(|heard| match heard {
         Heard::Event(level, session, text) => Some((level, session, text)),

@@ -1,4 +1,4 @@
-//! Models that want more than loading may take, each beside one that wants as much as it may.
+//! Models that exceed the limits of loading, and models that just meet them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ fn load(
     builder.load_limits(limits).commit(ModelBytes::from_vec(bytes.to_vec()))
 }
 
-/// What is wrong with a model under these limits, if anything.
+/// The error for a model under these limits, if any.
 fn refused(bytes: &[u8], limits: LoadLimits) -> Option<LoadLimitError> {
     load(bytes, limits, Session::builder().threads(1)).err().map(limit_of)
 }
@@ -34,7 +34,7 @@ fn limit_of(error: SessionError) -> LoadLimitError {
     limit.unwrap()
 }
 
-/// A loop in a branch, both with nodes of their own; each iteration doubles `v`.
+/// A loop in a branch, both with their own nodes; each iteration doubles `v`.
 fn nested() -> Vec<u8> {
     let body = ModelWriter::default()
         .scalar("i", ort_format::DataType::Int64)
@@ -58,7 +58,7 @@ fn nested() -> Vec<u8> {
 }
 
 #[test]
-fn a_model_has_no_more_nodes_than_it_may() {
+fn the_number_of_nodes_is_limited() {
     let limits = |n| LoadLimits { max_nodes: Some(n), ..LoadLimits::default() };
     let error = |limit, node: &str, place: &str| {
         let (node, place) = (node.to_owned(), place.to_owned());
@@ -67,18 +67,18 @@ fn a_model_has_no_more_nodes_than_it_may() {
     assert_eq!(refused(&forked(), limits(4)), None);
     assert_eq!(refused(&forked(), limits(3)), error(3, "Mul_3", ""));
     assert_eq!(refused(&forked(), limits(0)), error(0, "Add_0", ""));
-    // Those of all graphs count.
+    // The nodes of all graphs count.
     assert_eq!(refused(&nested(), limits(5)), None);
     let found = refused(&nested(), limits(3)).unwrap();
     assert_eq!(Some(found.clone()), error(3, "Add_1", "If_0.then_branch.Loop_0.body"));
     assert_eq!(
         found.to_string(),
-        "node `Add_1` in `If_0.then_branch.Loop_0.body`: the model has more than the 3 nodes that are allowed"
+        "node `Add_1` in `If_0.then_branch.Loop_0.body`: the model has more nodes than the limit of 3"
     );
 }
 
 #[test]
-fn graphs_lie_no_deeper_than_they_may() {
+fn the_depth_of_graphs_is_limited() {
     let limits = |n| LoadLimits { max_depth: Some(n), ..LoadLimits::default() };
     assert_eq!(refused(&nested(), limits(2)), None);
     assert_eq!(refused(&forked(), limits(0)), None);
@@ -90,7 +90,7 @@ fn graphs_lie_no_deeper_than_they_may() {
 }
 
 #[test]
-fn no_value_has_more_elements_than_it_may() {
+fn the_number_of_elements_is_limited() {
     let limits = |n| LoadLimits { max_elements: Some(n), ..LoadLimits::default() };
     let constant =
         of_text("graph(x: float[1]) -> (y) { c = const float[7,8] fill 1 y = Add-14 (x, c) }");
@@ -102,7 +102,7 @@ fn no_value_has_more_elements_than_it_may() {
         assert_eq!(refused(&model, limits(55)), Some(expected));
     }
     let found = refused(&nested(), limits(1)).unwrap();
-    assert_eq!(found.to_string(), "value `x` has 2 elements, and 1 are allowed");
+    assert_eq!(found.to_string(), "value `x` has 2 elements, over the limit of 1");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn elements_count_as_soon_as_their_number_is_known() {
         error.map(|error| error.to_string())
     };
     assert_eq!((refused(&model, limits), fixed(10)), (None, None));
-    assert_eq!(fixed(11).as_deref(), Some("value `y` has 66 elements, and 60 are allowed"));
+    assert_eq!(fixed(11).as_deref(), Some("value `y` has 66 elements, over the limit of 60"));
 }
 
 /// A product with a constant that kernels pack.
@@ -125,7 +125,7 @@ fn product() -> Vec<u8> {
 }
 
 #[test]
-fn packed_constants_take_no_more_memory_than_they_may() {
+fn the_memory_of_packed_constants_is_limited() {
     let limits = |n| LoadLimits { max_bytes: Some(n), ..LoadLimits::default() };
     for n_threads in [1, 2] {
         let builder = || Session::builder().threads(n_threads);
@@ -139,13 +139,13 @@ fn packed_constants_take_no_more_memory_than_they_may() {
             panic!("{error}");
         };
         assert_eq!((limit, found, value.as_str()), (needed - 1, needed, "w"));
-        // Kernels that pack nothing need nothing.
+        // Kernels that do not pack need nothing.
         assert!(load(&product(), limits(0), builder().prepacking(false)).is_ok());
     }
 }
 
 #[test]
-fn a_packed_file_is_not_made_with_more_memory_than_there_may_be() {
+fn the_memory_for_making_a_packed_file_is_limited() {
     let limits = LoadLimits { max_bytes: Some(100), ..LoadLimits::default() };
     let folder = tempfile::tempdir().unwrap();
     let builder = Session::builder().threads(1).load_limits(limits);
@@ -154,7 +154,7 @@ fn a_packed_file_is_not_made_with_more_memory_than_there_may_be() {
     assert!(error.unwrap_err().to_string().starts_with("value `w`: constants take "));
     let error = builder.clone().cache_dir(folder.path()).commit(bytes()).unwrap_err();
     assert!(matches!(error, SessionError::Limit(LoadLimitError::Bytes { .. })), "{error}");
-    // What is mapped of the file takes none.
+    // A mapped file takes none.
     let path = folder.path().join("packed.ort");
     let free = Session::builder().threads(1).optimize(bytes()).unwrap();
     free.write_packed(&path, Default::default()).unwrap();
@@ -176,7 +176,7 @@ fn constants_that_must_be_copied_count() {
 }
 
 #[test]
-fn a_sparse_constant_counts_as_it_is_when_dense() {
+fn a_sparse_constant_counts_with_its_dense_size() {
     let model = ModelWriter::default().input("x", &[1]).sparse("s", 1000);
     let model = model.node("Add", 14, &["x", "s"], "y").output("y").bytes();
     let bytes = |n| LoadLimits { max_bytes: Some(n), ..LoadLimits::default() };
@@ -190,7 +190,7 @@ fn a_sparse_constant_counts_as_it_is_when_dense() {
 }
 
 #[test]
-fn the_optimizer_folds_no_more_than_there_may_be() {
+fn folding_stops_at_the_limit() {
     let text =
         "graph(x: float[8]) -> (y) { a = const float[8] fill 2 b = Sin-7 (a) y = Add-14 (x, b) }";
     let n_folded = |max_bytes| {
@@ -201,13 +201,13 @@ fn the_optimizer_folds_no_more_than_there_may_be() {
 }
 
 #[test]
-fn loading_takes_no_more_time_than_it_may() {
+fn the_time_of_loading_is_limited() {
     let limits = |max_time| LoadLimits { max_time: Some(max_time), ..LoadLimits::default() };
     let late = |model: &[u8], limit, builder| match limit_of(
         load(model, limits(limit), builder).unwrap_err(),
     ) {
-        LoadLimitError::Time { limit: told, found, stage } => {
-            assert!(told == limit && found >= limit);
+        LoadLimitError::Time { limit: found_limit, found, stage } => {
+            assert!(found_limit == limit && found >= limit);
             stage
         }
         other => panic!("{other}"),
@@ -217,7 +217,7 @@ fn loading_takes_no_more_time_than_it_may() {
         assert!(load(&forked(), limits(time), Session::builder()).is_ok());
     }
     assert_eq!(late(&forked(), Duration::ZERO, Session::builder()), "model_loading_uri");
-    // When the first of two nodes is compiled, time is up; or it was before.
+    // The time is up when the first of two nodes is compiled, or before.
     let short = Duration::from_millis(300);
     let chain = of_text("graph(x: float[2]) -> (y) { a = Add-14 (x, x) y = Add-14 (a, x) }");
     let n_compiled = Arc::new(AtomicUsize::new(0));
@@ -228,7 +228,7 @@ fn loading_takes_no_more_time_than_it_may() {
     });
     late(&chain, short, Session::builder().threads(1).level(Level::Disable).provider(slow));
     assert!(n_compiled.load(Ordering::Relaxed) <= 1);
-    // Who cancels is told that.
+    // Explicit cancellation is reported as such.
     let cancel = Cancel::new();
     cancel.cancel();
     let both = load(&forked(), limits(Duration::ZERO), Session::builder().cancel(&cancel));
@@ -236,7 +236,7 @@ fn loading_takes_no_more_time_than_it_may() {
 }
 
 #[test]
-fn a_session_within_its_limits_is_as_any() {
+fn limits_that_are_not_reached_have_no_effect() {
     let limits = LoadLimits {
         max_nodes: Some(4),
         max_depth: Some(0),

@@ -1,4 +1,4 @@
-//! Loading that somebody ends early.
+//! Cancellation of loading.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use ort_session::{Cancel, Level, ModelBytes, Session, SessionBuilder, SessionErr
 use crate::hooked::Hooked;
 use crate::model::{ModelWriter, forked};
 
-/// The builder of a session that is cancelled when the provider compiles, and how often that was.
+/// A builder whose loading is cancelled when the provider compiles, and the number of compilations.
 fn cancelling() -> (SessionBuilder, Arc<AtomicUsize>) {
     let (cancel, n_compiled) = (Cancel::new(), Arc::new(AtomicUsize::new(0)));
     let builder = Session::builder().threads(1).cancel(&cancel);
@@ -21,7 +21,7 @@ fn cancelling() -> (SessionBuilder, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn loading_ends_before_it_begins() {
+fn loading_is_cancelled_before_it_starts() {
     let cancel = Cancel::new();
     let builder = Session::builder().cancel(&cancel);
     let session = builder.clone().commit(ModelBytes::from_vec(forked())).unwrap();
@@ -34,13 +34,13 @@ fn loading_ends_before_it_begins() {
     assert!(matches!(cached, Err(SessionError::Cancelled)));
     let error = builder.commit_from_file("no such file").unwrap_err();
     assert!(matches!(error, SessionError::Cancelled), "{error}");
-    // What is loaded is loaded.
+    // A loaded session is not affected.
     let x = Tensor::from_slice(&[1, 3], &[0.0_f32; 3]).unwrap();
     assert!(session.run([("x", &x)]).is_ok());
 }
 
 #[test]
-fn loading_ends_while_it_compiles() {
+fn loading_is_cancelled_while_it_compiles() {
     let chain = |model: ModelWriter| {
         let model = model.node("Add", 14, &["x", "x"], "a").node("Add", 14, &["a", "x"], "b");
         model.node("Add", 14, &["b", "x"], "y").output("y").bytes()
@@ -53,8 +53,8 @@ fn loading_ends_while_it_compiles() {
 }
 
 #[test]
-fn loading_ends_while_it_optimizes() {
-    // The sum is constant, so the optimizer computes it; not in passing, for it is not small.
+fn loading_is_cancelled_while_it_optimizes() {
+    // The sum is constant and too large for shape inference, so the optimizer computes it.
     let model = ModelWriter::default()
         .input("x", &[1000])
         .constant("b", &[1000], &[1.0; 1000])

@@ -1,4 +1,4 @@
-//! What sessions tell through `tracing`, and what they keep to themselves.
+//! The events of sessions, and their filters.
 
 use ort_session::{ModelBytes, Session, SessionBuilder, Severity};
 use tracing::Level;
@@ -6,7 +6,7 @@ use tracing::Level;
 use crate::listener;
 use crate::model::ModelWriter;
 
-/// A model that declares a shape that is not so, and has a node that does nothing.
+/// A model with a wrong declared shape, and a node without effect.
 fn odd() -> Vec<u8> {
     ModelWriter::default()
         .input("x", &[2, 3])
@@ -24,7 +24,7 @@ fn events(builder: SessionBuilder) -> Vec<(Level, Option<String>, String)> {
 }
 
 #[test]
-fn stages_and_oddities_are_told() {
+fn stages_and_anomalies_are_reported() {
     let events = events(Session::builder().threads(1));
     let has = |level, text: &str| {
         events.iter().any(|(its, _, message)| *its == level && message.starts_with(text))
@@ -38,7 +38,7 @@ fn stages_and_oddities_are_told() {
 }
 
 #[test]
-fn a_session_keeps_less_severe_events_to_itself() {
+fn a_session_filters_events_by_severity() {
     let least = |builder: SessionBuilder| {
         let levels = events(builder.threads(1)).into_iter().map(|(level, ..)| level);
         levels.max()
@@ -53,7 +53,7 @@ fn a_session_keeps_less_severe_events_to_itself() {
 }
 
 #[test]
-fn details_can_be_left_out() {
+fn details_can_be_omitted() {
     let details = |value| {
         let builder = Session::builder().config("session.log_verbosity_level", value).unwrap();
         let events = events(builder.threads(1));
@@ -63,7 +63,7 @@ fn details_can_be_left_out() {
 }
 
 #[test]
-fn events_bear_the_name_of_their_session() {
+fn events_have_the_name_of_their_session() {
     let builder = Session::builder().threads(1).config("session.log_id", "door").unwrap();
     let events = events(builder);
     assert!(!events.is_empty());

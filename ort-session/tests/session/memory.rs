@@ -1,4 +1,4 @@
-//! What the memory report tells of each kind.
+//! The memory report, by kind.
 
 use ort_format::{DataType, record};
 use ort_session::{
@@ -7,12 +7,12 @@ use ort_session::{
 
 use crate::model::{ModelWriter, gated};
 
-/// Bytes that do not start where a float may lie.
+/// Bytes that are not aligned for floats.
 pub(crate) struct Shifted(Vec<u8>);
 
 impl Shifted {
     pub(crate) fn new(bytes: &[u8]) -> Self {
-        // The allocator aligns to more than this.
+        // The allocator's alignment is larger than this.
         Self([&[0; 4], bytes].concat())
     }
 }
@@ -27,8 +27,8 @@ fn copied(report: &MemoryReport, reason: CopyReason) -> &Retained {
     &report.weights_copied.iter().find(|(its, _)| *its == reason).unwrap().1
 }
 
-/// Whether the parts of what is resident add up, and are no more than there is; so they are where
-/// the system does not tell, too.
+/// Asserts that resident parts add up, and do not exceed the total; also
+/// true where the system does not report residency.
 fn assert_adds_up(report: &MemoryReport) {
     let copied = report.weights_copied.iter().map(|(_, retained)| retained);
     let kinds = [
@@ -59,7 +59,7 @@ fn folded() -> Vec<u8> {
 }
 
 #[test]
-fn a_weight_that_is_aligned_is_mapped_and_one_that_is_not_is_copied_for_that_reason() {
+fn aligned_weights_are_mapped_and_others_copied() {
     let builder = || Session::builder().level(Level::Disable);
     let aligned = builder().commit(ModelBytes::from_vec(doubles())).unwrap().memory();
     assert_eq!(aligned.weights_mapped.largest, [("d".to_owned(), 24)]);
@@ -75,7 +75,7 @@ fn a_weight_that_is_aligned_is_mapped_and_one_that_is_not_is_copied_for_that_rea
 }
 
 #[test]
-fn a_weight_that_was_folded_is_computed_and_those_it_came_from_are_no_more() {
+fn a_folded_weight_is_computed_and_its_operands_are_dropped() {
     let session = Session::builder().commit(ModelBytes::from_vec(folded())).unwrap();
     let report = session.memory();
     let retained = copied(&report, CopyReason::Computed);
@@ -89,7 +89,7 @@ fn a_weight_that_was_folded_is_computed_and_those_it_came_from_are_no_more() {
 }
 
 #[test]
-fn strings_are_copied_for_that_reason() {
+fn strings_are_copied() {
     let session = Session::builder().level(Level::Disable);
     let report = session.commit(ModelBytes::from_vec(strings())).unwrap().memory();
     let retained = copied(&report, CopyReason::Strings);
@@ -99,7 +99,7 @@ fn strings_are_copied_for_that_reason() {
 }
 
 #[test]
-fn what_is_packed_is_counted_once_for_all_nodes_that_use_it() {
+fn a_packed_constant_is_counted_once_for_all_its_nodes() {
     let weights: Vec<f32> = (0_u8..=255).cycle().map(f32::from).take(64 * 64).collect();
     let model = ModelWriter::default()
         .input("x", &[-1, 64])
@@ -113,7 +113,7 @@ fn what_is_packed_is_counted_once_for_all_nodes_that_use_it() {
     let report = Session::builder().commit(ModelBytes::from_vec(model)).unwrap().memory();
     assert_eq!((report.packed_heap.count, report.packed_mapped.count), (1, 0), "{report:?}");
     assert!(report.packed_heap.n_bytes() >= 64 * 64 * 4);
-    // Both kernels read the packed form, and nobody the elements.
+    // Both kernels read the packed constant, and its elements are not read.
     assert_eq!((report.weights_mapped.count, report.weights_released), (0, 1));
     assert_adds_up(&report);
 }
@@ -134,7 +134,7 @@ fn activations_are_planned_by_the_first_run_and_held_after_it() {
     }
     let after = session.memory();
     let planned = after.activations_planned;
-    // The sum, over which the gate is written: 24 bytes in a line, and 12,000 in 188.
+    // The sum, which the gate overwrites: 24 bytes in a cache line, and 12,000 in 188.
     assert_eq!((planned.signatures, planned.n_bytes, planned.largest), (2, 12_096, 12_032));
     assert!(after.activations_retained.n_bytes() >= planned.largest, "{after:?}");
     assert!(after.objects.plan > before.objects.plan && before.objects.graph > 0);
@@ -181,7 +181,7 @@ fn constant(weight: record::Tensor<'static>) -> Vec<u8> {
     ort_format::write(&record::File { model, ..record::File::default() }).unwrap()
 }
 
-/// A weight that needs to lie at a multiple of 8.
+/// A weight that must be aligned to 8.
 pub(crate) fn doubles() -> Vec<u8> {
     let raw: Vec<u8> = [1.0_f64, 2.0, 3.0].iter().flat_map(|x| x.to_le_bytes()).collect();
     constant(record::Tensor {

@@ -1,4 +1,4 @@
-//! Small models, written by ort-format.
+//! Small models, written with ort-format.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ impl ModelWriter {
         self.value(name, record::TypeInfo { value, ..record::TypeInfo::default() })
     }
 
-    /// An input that is one number of any type.
+    /// A scalar input of any type.
     pub(crate) fn scalar(mut self, name: &'static str, elem_type: DataType) -> Self {
         self.graph.inputs.push(name.into());
         let shape = Some(record::Shape::default());
@@ -76,13 +76,13 @@ impl ModelWriter {
         self.value(name, floats(None))
     }
 
-    /// An initializer of floats that is an input, too: a run may override it.
+    /// An initializer of floats that is also an input: a run may override it.
     pub(crate) fn default_input(mut self, name: &'static str, dims: &[i64], data: &[f32]) -> Self {
         self.graph.inputs.push(name.into());
         self.constant(name, dims, data)
     }
 
-    /// A node whose output has the given name.
+    /// A node with one output, of this name.
     pub(crate) fn node(
         mut self,
         op_type: &'static str,
@@ -174,7 +174,7 @@ fn floats(dims: Option<&[i64]>) -> record::TypeInfo<'static> {
     record::TypeInfo { value, ..record::TypeInfo::default() }
 }
 
-/// Numbers of no obvious pattern between −1 and 1.
+/// Pseudo-random numbers between −1 and 1.
 pub(crate) fn weights(n: usize) -> Vec<f32> {
     (0..n).map(|i| ((i * 7919 + 13) % 2003) as f32 / 1001.0 - 1.0).collect()
 }
@@ -197,12 +197,12 @@ pub(crate) fn gated_value(x: &[f32]) -> Vec<f32> {
     x.iter().enumerate().map(|(i, x)| (x + b[i % 3]).max(0.0) * x).collect()
 }
 
-/// The file of a graph that is given as text.
+/// The file of a graph in text form.
 pub(crate) fn of_text(text: &str) -> Vec<u8> {
     of_text_at(17, text)
 }
 
-/// The same with another operator set.
+/// The same with another opset.
 pub(crate) fn of_text_at(opset: i64, text: &str) -> Vec<u8> {
     let graph = Graph::parse(text, &ort_ops::registry()).unwrap();
     let info = ModelInfo { opsets: vec![(String::new(), opset)], ..ModelInfo::default() };

@@ -1,4 +1,4 @@
-//! What errors carry has names in `ort_session`: a program that looks into them needs no other crate.
+//! The types of all errors are accessible through `ort_session`, without other crates.
 
 use ort_session::provider::{Fact, Facts, Graph, Memory, Registry};
 use ort_session::{
@@ -12,7 +12,7 @@ use ort_session::{
 
 use crate::model::{ModelWriter, of_text};
 
-/// What went wrong, at the bottom of all that carries it.
+/// The innermost error.
 fn cause(error: &SessionError) -> String {
     fn of_op(error: &OpError) -> String {
         match error {
@@ -69,7 +69,7 @@ fn cause(error: &SessionError) -> String {
 }
 
 #[test]
-fn an_error_is_looked_into_with_the_names_of_this_crate_alone() {
+fn errors_are_matched_with_this_crate_alone() {
     let add = ModelWriter::default().input("x", &[2]).input("z", &[3]);
     let folded = "graph(x: float[2,3]) -> (y) {
         n = const int64[1] [7]
@@ -88,7 +88,7 @@ fn an_error_is_looked_into_with_the_names_of_this_crate_alone() {
     }
 }
 
-/// Types that stand in signatures and fields and are not met above.
+/// Types in signatures and fields that do not occur above.
 #[test]
 fn types_of_signatures_have_names() {
     fn name<T: ?Sized>() -> &'static str {

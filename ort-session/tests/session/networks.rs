@@ -1,13 +1,13 @@
-//! Random networks of layers with work enough to be shared.
+//! Random networks whose layers are large enough to be parallelized.
 
 use std::fmt::Write as _;
 
 use ort_testing::Rng;
 
-/// Images, channels, height and width of everything between two layers.
+/// Batch, channels, height and width of all values between two layers.
 pub(crate) const SHAPE: [usize; 4] = [2, 32, 28, 28];
 
-/// The text of a network of layers, of which no two in a row are the same.
+/// The text of a network of layers, of which no two consecutive ones are the same.
 pub(crate) fn network(seed: u64, n_layers: usize) -> String {
     let mut writer = Writer { rng: Rng::new(seed), text: String::new(), n_values: 0 };
     let mut y = "x".to_owned();
@@ -21,7 +21,7 @@ pub(crate) fn network(seed: u64, n_layers: usize) -> String {
     format!("graph(x: float[{n},{c},{h},{w}]) -> ({y}) {{\n{}}}", writer.text)
 }
 
-/// Writes a layer that reads the value it is given; the value it makes, of the same shape.
+/// Writes a layer with the given input; returns its output, of the same shape.
 type Layer = fn(&mut Writer, &str) -> String;
 
 const LAYERS: &[Layer] = &[
@@ -63,8 +63,8 @@ const LAYERS: &[Layer] = &[
         writer.node("Mul-14", &[x, &gate])
     },
     |writer, x| {
-        let turned = writer.node("Transpose-13 [perm: [0, 1, 3, 2]]", &[x]);
-        let product = writer.node("MatMul-13", &[x, &turned]);
+        let transposed = writer.node("Transpose-13 [perm: [0, 1, 3, 2]]", &[x]);
+        let product = writer.node("MatMul-13", &[x, &transposed]);
         writer.node("Tanh-13", &[&product])
     },
     |writer, x| {
@@ -92,7 +92,7 @@ const LAYERS: &[Layer] = &[
     },
 ];
 
-/// A graph that is being written.
+/// The text of a graph under construction.
 struct Writer {
     rng: Rng,
     text: String,

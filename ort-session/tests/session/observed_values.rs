@@ -1,4 +1,4 @@
-//! A run that is observed shows what each step computes, and computes what any run does.
+//! An observed run reports what each step computes, and has the same results as any run.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use ort_session::{ExecutionMode, Level, ModelBytes, Session, SessionBuilder, Ten
 
 use crate::model::{gated, gated_value, of_text};
 
-/// The values that a run shows, by name, with the place, name and operator of their step.
+/// The reported values by name, with the index, name and operator of their step.
 type Shown = BTreeMap<String, (usize, String, String, Value)>;
 
 fn shown(builder: SessionBuilder, model: Vec<u8>, x: &Tensor) -> (Shown, Vec<Value>) {
@@ -28,7 +28,7 @@ fn plain() -> SessionBuilder {
 }
 
 #[test]
-fn every_value_is_shown_with_its_node() {
+fn every_value_is_observed_with_its_node() {
     let data = [0.5_f32, 3.0, -1.0, -2.0, 0.25, 4.0];
     let x = Tensor::from_slice(&[2, 3], &data).unwrap();
     let (shown, outputs) = shown(plain(), gated(), &x);
@@ -46,7 +46,7 @@ fn every_value_is_shown_with_its_node() {
     assert_eq!(outputs[0], Tensor::from_slice(&[2, 3], &gated_value(&data)).unwrap().into());
 }
 
-/// Values in the block, of shapes that only a run tells, in place, of a loop, and of branches.
+/// Values in the block, of dynamic shapes, in place, of a loop, and of branches.
 const NETWORK: &str = "
     graph(x: float[4, 4]) -> (OUTPUTS) {
         n = const int64[] 3
@@ -67,7 +67,7 @@ const NETWORK: &str = "
     }";
 
 #[test]
-fn what_is_shown_is_what_an_output_would_be() {
+fn observed_values_equal_outputs() {
     let x: Vec<f32> = (0..16_u8).map(|i| f32::from(i) / 4.0 - 2.0).collect();
     let x = Tensor::from_slice(&[4, 4], &x).unwrap();
     let names = ["a", "b", "c", "d", "where", "found", "s", "y"];
@@ -78,6 +78,6 @@ fn what_is_shown_is_what_an_output_would_be() {
         for (name, expected) in names.iter().zip(&expected) {
             assert_eq!(&shown[*name].3, expected, "{name} {mode:?}");
         }
-        assert!(!shown.contains_key("t"), "the body of a loop is not shown");
+        assert!(!shown.contains_key("t"), "the body of a loop is not observed");
     }
 }

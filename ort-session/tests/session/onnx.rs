@@ -1,4 +1,4 @@
-//! What a `.onnx` file may hold, each thing once, by what comes out.
+//! The features of `.onnx` files, each tested by its results.
 
 use ort_onnx::schema::{
     AttributeProto, DimensionProto, ElementTypeProto, FunctionProto, GraphProto, ModelProto,
@@ -66,7 +66,7 @@ fn session(model: &ModelProto) -> Result<Session, SessionError> {
     Session::builder().threads(1).commit(ModelBytes::from_vec(bytes))
 }
 
-/// What a model returns first for `x`, as many floats as it takes.
+/// The first output of a model for `x`, truncated to its input.
 fn run(model: &ModelProto, x: &[f32]) -> Vec<f32> {
     let session = session(model).unwrap();
     let x = Tensor::from_slice(&[x.len()], x).unwrap();
@@ -88,7 +88,7 @@ fn ir_versions_are_read_from_the_first_to_the_newest() {
     for version in 1..=ort_onnx::NEWEST_IR {
         let model = with(version);
         assert_eq!(run(&model, &[10.0, 20.0]), [11.0, 22.0], "IR {version}");
-        // Before version 4 every initializer had to be an input, and none could be given.
+        // Before version 4 every initializer had to be an input as well.
         let names: Vec<_> =
             session(&model).unwrap().inputs().into_iter().map(|it| it.name).collect();
         assert_eq!(names, if version < 4 { &["x"][..] } else { &["x", "w"] }, "IR {version}");
@@ -163,7 +163,7 @@ fn sparse_initializers_are_dense_with_indices_of_either_form() {
 }
 
 #[test]
-fn texts_sequences_and_optionals_flow() {
+fn strings_sequences_and_optionals_are_values() {
     let x = || vec![value("x", &["2"])];
     let of_sequence = graph(vec![
         node("SequenceConstruct", &["x", "x"], &["s"]),
@@ -208,7 +208,7 @@ fn texts_sequences_and_optionals_flow() {
 }
 
 #[test]
-fn graphs_within_nodes_see_what_is_around_them() {
+fn subgraphs_capture_outer_values() {
     let branch = |name: &str, op_type: &str| AttributeProto {
         name: name.to_owned(),
         g: Some(Box::new(graph(vec![node(op_type, &["x", "w"], &["b"])]))),
@@ -233,9 +233,9 @@ fn graphs_within_nodes_see_what_is_around_them() {
     assert_eq!(run(&model(of), &[-5.0]), [-6.0]);
 }
 
-/// The inner function is of an older operator set, and gets an attribute of the node that calls the outer one.
+/// The inner function has an older opset, and gets an attribute of the node that calls the outer one.
 #[test]
-fn functions_call_functions_and_hand_attributes_on() {
+fn functions_call_functions_and_pass_attributes() {
     let reference = |name: &str, of: &str| AttributeProto {
         name: name.to_owned(),
         ref_attr_name: of.to_owned(),
@@ -284,7 +284,7 @@ fn functions_call_functions_and_hand_attributes_on() {
 }
 
 #[test]
-fn what_says_nothing_of_results_is_kept_or_skipped() {
+fn fields_without_effect_on_results_are_kept_or_skipped() {
     let of = GraphProto {
         input: vec![value("x", &["batch", "2"])],
         value_info: vec![value("t", &["batch", "2"])],
@@ -300,7 +300,7 @@ fn what_says_nothing_of_results_is_kept_or_skipped() {
         ..model(of)
     };
     let mut bytes = ort_onnx::encode(&model).unwrap();
-    // More of field 7, the graph: a quantization annotation, field 14, of the tensor `t`.
+    // A further part of field 7, the graph: a quantization annotation, field 14, of the tensor `t`.
     bytes.extend([7 << 3 | 2, 5, 14 << 3 | 2, 3, 1 << 3 | 2, 1, b't']);
     let session = Session::builder().threads(1).commit(ModelBytes::from_vec(bytes)).unwrap();
     let info = &session.metadata().model;

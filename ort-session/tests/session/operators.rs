@@ -1,4 +1,4 @@
-//! Operators that the caller brings.
+//! Custom operators.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ fn a_standard_operator_is_not_replaced() {
 }
 
 #[test]
-fn a_cache_tells_sessions_with_other_operators_apart() {
+fn a_cache_distinguishes_sessions_with_other_operators() {
     let folder = tempfile::tempdir().unwrap();
     let other = OpDef { name: "Other", ..SUCCESSOR };
     for operators in [&[SUCCESSOR][..], &[SUCCESSOR, other], &[SUCCESSOR]] {

@@ -1,4 +1,4 @@
-//! Optimizing without a session: what is told, what is saved.
+//! Optimization without a session: reports and saved models.
 
 use ort_session::{
     InferError, Level, Load, ModelBytes, OperatorChange, OptimizeError, Optimized, SaveError,
@@ -7,7 +7,7 @@ use ort_session::{
 
 use crate::model::{ModelWriter, gated, gated_value, of_text};
 
-/// `gated` with two nodes that do nothing.
+/// `gated` with two nodes without effect.
 fn padded() -> Vec<u8> {
     ModelWriter::default()
         .input("x", &[-1, 3])
@@ -39,7 +39,7 @@ fn assert_computes(session: &Session) {
 }
 
 #[test]
-fn what_is_saved_computes_the_same_and_needs_no_second_time() {
+fn a_saved_model_computes_the_same_and_is_not_optimized_again() {
     let optimized = optimize(Session::builder(), padded());
     assert_eq!(n_identities(&optimized), (2, 0));
     assert_eq!(optimized.report().applied(), 2);
@@ -53,7 +53,7 @@ fn what_is_saved_computes_the_same_and_needs_no_second_time() {
 }
 
 #[test]
-fn passes_are_left_out_and_rewrites_counted_out() {
+fn passes_can_be_disabled_and_rewrites_limited() {
     let none = Session::builder().disable_optimizers(["EliminateIdentity"]);
     assert_eq!(n_identities(&optimize(none, padded())), (2, 2));
     for (n_rewrites, last, expected) in
@@ -91,7 +91,7 @@ fn level_all_has_operators_that_onnx_runtime_cannot_run() {
 }
 
 #[test]
-fn onnx_runtimes_names_leave_passes_out() {
+fn passes_are_disabled_by_onnx_runtimes_names() {
     for (name, expected) in
         [("Level1_RuleBasedTransformer", (2, 2)), ("EnsureUniqueDQForNodeUnit", (2, 0))]
     {
@@ -101,7 +101,7 @@ fn onnx_runtimes_names_leave_passes_out() {
 }
 
 #[test]
-fn a_pass_that_nobody_knows_is_an_error() {
+fn an_unknown_pass_is_an_error() {
     for (name, expected) in [
         (
             "EliminateIdentities",
@@ -117,7 +117,7 @@ fn a_pass_that_nobody_knows_is_an_error() {
 }
 
 #[test]
-fn a_model_that_is_mapped_can_be_replaced() {
+fn a_mapped_model_can_be_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.ort");
     std::fs::write(&path, padded()).unwrap();
@@ -130,9 +130,9 @@ fn a_model_that_is_mapped_can_be_replaced() {
     assert!(matches!(error, SaveError::NotAFile { .. }), "{error}");
 }
 
-/// A shape that only folding knows does not fit: in the graph, in a body, and by a captured value.
+/// A shape mismatch that only folding reveals: in the graph, in a body, and by a captured value.
 #[test]
-fn what_is_saved_can_be_loaded_or_is_refused_before() {
+fn a_model_that_could_not_be_loaded_is_not_saved() {
     let bad = [
         "n = const int64[1] [7] k = ReduceMax-13 [axes: [0]] (n) y = Reshape-14 (x, k)",
         "n = const int64[1] [7] k = ReduceMax-13 [axes: [0]] (n) \
@@ -156,10 +156,10 @@ fn what_is_saved_can_be_loaded_or_is_refused_before() {
                     builder.commit(saved).unwrap();
                 }
                 Err(error) => {
-                    let is_told = matches!(&error, SessionError::Optimize(error)
+                    let is_reported = matches!(&error, SessionError::Optimize(error)
                         if matches!(&**error, OptimizeError::Infer(InferError::Node { op_type, .. })
                             if op_type == "Reshape" || op_type == "MatMul"));
-                    assert!(is_told && level > Level::Disable, "{nodes}: {error}");
+                    assert!(is_reported && level > Level::Disable, "{nodes}: {error}");
                 }
             }
         }
@@ -167,7 +167,7 @@ fn what_is_saved_can_be_loaded_or_is_refused_before() {
 }
 
 #[test]
-fn what_no_file_can_hold_is_named() {
+fn unsupported_values_are_named() {
     let model = ModelWriter::default().input("x", &[2]).node("Optional", 15, &["x"], "y");
     let optimized = optimize(Session::builder(), model.output("y").bytes());
     let error = optimized.to_bytes().unwrap_err();
@@ -177,7 +177,7 @@ fn what_no_file_can_hold_is_named() {
 }
 
 #[test]
-fn a_block_size_that_is_assumed_is_warned_of_and_one_that_is_stated_is_not() {
+fn only_an_assumed_block_size_causes_a_warning() {
     let weights: Vec<String> = (0..96).map(|n| n.to_string()).collect();
     let text = "graph(x: float[1,3,2,2]) -> (y) {
         w = const float[32,3,1,1] [WEIGHTS]

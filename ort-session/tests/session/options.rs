@@ -1,4 +1,4 @@
-//! What settings do, set by a key: that a method sets the same is tested beside the keys.
+//! The effect of settings, set by key; that methods set the same is tested with the keys.
 
 use ort_format::open;
 use ort_session::{
@@ -7,7 +7,7 @@ use ort_session::{
 
 use crate::model::{gated, of_text};
 
-/// Quantized values become values and quantized values again, a product of quantized values, and quantized values that are values in the end.
+/// Dequantized and quantized again, a quantized product, and a dequantized result.
 const QUANTIZED: &str = "graph(x: float[4,8]) -> (y) {
       s = const float[] 0.0625
       z = const uint8[] 3
@@ -32,7 +32,7 @@ fn optimized(builder: SessionBuilder, text: &str) -> Optimized {
     builder.optimize(ModelBytes::from_vec(of_text(text))).unwrap()
 }
 
-/// How many nodes of an operator are left.
+/// The number of remaining nodes of an operator.
 fn count(optimized: &Optimized, op_type: &str) -> usize {
     let operators = optimized.operators();
     operators.iter().filter(|operator| operator.op_type == op_type).map(|it| it.after).sum()
@@ -49,7 +49,7 @@ fn a_level_by_key_is_the_level() {
 }
 
 #[test]
-fn quantized_operators_can_be_left_alone() {
+fn quantized_operators_can_be_disabled() {
     let of = |entries: &[(&str, &str)]| optimized(with(entries), QUANTIZED);
     let plain = of(&[]);
     assert_eq!((count(&plain, "MatMul"), count(&plain, "QLinearMatMul")), (0, 1));
@@ -60,7 +60,7 @@ fn quantized_operators_can_be_left_alone() {
 }
 
 #[test]
-fn pairs_of_codes_are_kept_or_dropped() {
+fn quantization_pairs_are_kept_or_dropped() {
     let off = ("session.disable_quant_qdq", "1");
     let quantized =
         |entries: &[(&str, &str)]| count(&optimized(with(entries), QUANTIZED), "QuantizeLinear");
@@ -71,16 +71,16 @@ fn pairs_of_codes_are_kept_or_dropped() {
 }
 
 #[test]
-fn codes_of_constants_are_kept_or_become_values() {
+fn quantized_constants_are_kept_or_dequantized() {
     let off = ("session.disable_quant_qdq", "1");
     let folded = ("session.disable_qdq_constant_folding", "1");
-    let codes =
+    let quantized_nodes =
         |entries: &[(&str, &str)]| count(&optimized(with(entries), QUANTIZED), "DequantizeLinear");
-    assert_eq!(codes(&[off, folded]), codes(&[off]) + 1);
+    assert_eq!(quantized_nodes(&[off, folded]), quantized_nodes(&[off]) + 1);
 }
 
 #[test]
-fn folding_stops_at_the_bytes_it_may_take() {
+fn folding_stops_at_the_memory_limit() {
     let text = "graph(x: float[8]) -> (y) {
       a = const float[8] fill 2
       b = Sin-7 (a)
@@ -94,7 +94,7 @@ fn folding_stops_at_the_bytes_it_may_take() {
 }
 
 #[test]
-fn casts_in_a_row_are_kept_unless_asked_for() {
+fn consecutive_casts_are_kept_by_default() {
     let text = "graph(x: float[8]) -> (y) {
       a = Cast-13 [to: 10] (x)
       y = Cast-13 [to: 1] (a)
@@ -131,7 +131,7 @@ fn a_file_is_mapped_or_read() {
 }
 
 #[test]
-fn bytes_are_used_where_they_are_whatever_is_said() {
+fn bytes_in_memory_are_used_in_place_with_any_setting() {
     for value in ["0", "1"] {
         let bytes = ModelBytes::from_vec(gated());
         let entries = [
@@ -145,7 +145,7 @@ fn bytes_are_used_where_they_are_whatever_is_said() {
 }
 
 #[test]
-fn the_optimized_model_is_written_and_is_what_is_run() {
+fn the_optimized_model_is_written_and_run() {
     let folder = tempfile::tempdir().unwrap();
     let (path, odd) = (folder.path().join("optimized.ort"), folder.path().join("optimized.onnx"));
     let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
@@ -155,7 +155,7 @@ fn the_optimized_model_is_written_and_is_what_is_run() {
     let commit = |builder: SessionBuilder| builder.commit(model());
     commit(with(&[(key, &text(&path))])).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), expected);
-    // Likewise beside a cache folder, be it empty or filled.
+    // The same with a cache folder, empty or filled.
     for _ in 0..2 {
         std::fs::remove_file(&path).unwrap();
         let builder = with(&[(key, &text(&path))]);
@@ -169,11 +169,11 @@ fn the_optimized_model_is_written_and_is_what_is_run() {
     assert!(open(&std::fs::read(&odd).unwrap(), &ort_format::Limits::default()).is_ok());
     let nowhere = folder.path().join("none/model.ort");
     let error = commit(Session::builder().optimized_model(&nowhere)).unwrap_err();
-    assert!(error.to_string().starts_with("the optimized model is not saved"), "{error}");
+    assert!(error.to_string().starts_with("the optimized model cannot be saved"), "{error}");
 }
 
 #[test]
-fn a_level_by_number_is_refused_where_there_is_none() {
+fn an_unknown_level_is_an_error() {
     assert_eq!(Level::try_from(99), Ok(Level::All));
     assert!(Level::try_from(4).is_err());
 }

@@ -1,4 +1,4 @@
-//! Files that hold constants as kernels want them.
+//! Packed files.
 
 use ort_session::{
     IsaChoice, Level, Load, ModelBytes, Pack, Session, SessionBuilder, SessionError, Tensor,
@@ -6,7 +6,7 @@ use ort_session::{
 
 use crate::model::{ModelWriter, weights};
 
-/// Two products with matrices that are packed, one of them in a branch, and a bias.
+/// Two products with packed matrices, one of them in a branch, and a bias.
 fn products() -> Vec<u8> {
     let branch = |bias: &'static str| {
         ModelWriter::default()
@@ -40,7 +40,7 @@ fn packed(builder: SessionBuilder, pack: Pack) -> Vec<u8> {
     optimized.to_packed_bytes(pack).unwrap()
 }
 
-/// What comes out, bit for bit.
+/// The results as bits.
 fn results(session: &Session) -> Vec<Vec<f32>> {
     let run = |sign: f32| {
         let x: Vec<f32> = weights(2 * 48).iter().map(|x| x * sign).collect();
@@ -51,7 +51,7 @@ fn results(session: &Session) -> Vec<Vec<f32>> {
     vec![run(1.0), run(-1.0)]
 }
 
-/// Other levels add in another order.
+/// Other levels change the order of additions.
 fn assert_close(found: &[Vec<f32>], expected: &[Vec<f32>]) {
     for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
         assert!((found - expected).abs() < 1e-5, "{found} {expected}");
@@ -59,7 +59,7 @@ fn assert_close(found: &[Vec<f32>], expected: &[Vec<f32>]) {
 }
 
 #[test]
-fn a_packed_file_is_run_as_it_is() {
+fn a_packed_file_is_neither_optimized_nor_packed() {
     let expected = results(&builder().commit(ModelBytes::from_vec(products())).unwrap());
     let folder = tempfile::tempdir().unwrap();
     for pack in [Pack::KeepOriginals, Pack::Replace] {
@@ -82,7 +82,7 @@ fn a_packed_file_is_run_as_it_is() {
 }
 
 #[test]
-fn elements_that_nobody_reads_are_not_held() {
+fn elements_without_readers_are_left_out() {
     let session = builder().commit(ModelBytes::from_vec(products())).unwrap();
     let memory = session.memory();
     let (w1, w2) = (48 * 40 * 4, 40 * 3 * 4);
@@ -91,7 +91,7 @@ fn elements_that_nobody_reads_are_not_held() {
 }
 
 #[test]
-fn bytes_that_are_not_aligned_are_packed_forms_all_the_same() {
+fn misaligned_files_are_packed_files_as_well() {
     let bytes = packed(builder(), Pack::Replace);
     let expected = results(&builder().commit(ModelBytes::from_vec(products())).unwrap());
     for shift in [1, 4, 32] {
@@ -112,7 +112,7 @@ fn equal_models_are_packed_to_equal_bytes() {
 }
 
 #[test]
-fn what_is_packed_for_another_is_packed_anew_or_refused() {
+fn a_file_for_another_target_is_packed_again_or_refused() {
     let generic = || builder().isa(IsaChoice::Generic);
     let others = [
         generic().level(Level::Basic),
@@ -122,11 +122,11 @@ fn what_is_packed_for_another_is_packed_anew_or_refused() {
         generic().denormals(ort_session::Denormals::Preserve),
         generic().stop_after(1),
     ];
-    let beside = packed(generic(), Pack::KeepOriginals);
+    let kept = packed(generic(), Pack::KeepOriginals);
     let replaced = packed(generic(), Pack::Replace);
     let expected = results(&generic().commit(ModelBytes::from_vec(products())).unwrap());
     for other in others {
-        let session = other.clone().commit(ModelBytes::from_vec(beside.clone())).unwrap();
+        let session = other.clone().commit(ModelBytes::from_vec(kept.clone())).unwrap();
         let [warning] = &session.metadata().packing_warnings[..] else { panic!("one warning") };
         assert!(warning.contains("packed weights are for `ort-session"), "{warning}");
         assert_close(&results(&session), &expected);
@@ -140,7 +140,7 @@ fn what_is_packed_for_another_is_packed_anew_or_refused() {
 }
 
 #[test]
-fn a_packed_file_that_is_written_again_is_packed_again() {
+fn a_packed_file_stays_packed_when_written_again() {
     let folder = tempfile::tempdir().unwrap();
     let [path, copy] = ["packed.ort", "copy.ort"].map(|name| folder.path().join(name));
     let expected = results(&builder().commit(ModelBytes::from_vec(products())).unwrap());
@@ -150,7 +150,7 @@ fn a_packed_file_that_is_written_again_is_packed_again() {
         let again = builder().optimize_from_file(&path).unwrap();
         let plain = again.to_bytes().unwrap();
         assert!(plain == again.to_packed_bytes(Pack::KeepOriginals).unwrap(), "{pack:?}");
-        // What a builder writes when it builds a session.
+        // A builder saves the optimized model when it builds a session.
         builder().optimized_model(&copy).commit_from_file(&path).unwrap();
         assert!(std::fs::read(&copy).unwrap() == plain, "{pack:?}");
         let replaced = again.to_packed_bytes(Pack::Replace).unwrap();
@@ -166,16 +166,16 @@ fn a_packed_file_that_is_written_again_is_packed_again() {
 }
 
 #[test]
-fn a_file_that_is_packed_for_another_is_written_as_if_it_were_not() {
+fn a_file_for_another_target_is_written_unpacked() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plain.ort");
     let generic = || builder().isa(IsaChoice::Generic);
     let here = || generic().level(Level::Basic);
-    let elsewhere = packed(generic(), Pack::KeepOriginals);
-    let optimized = here().optimize(ModelBytes::from_vec(elsewhere.clone())).unwrap();
+    let other_target = packed(generic(), Pack::KeepOriginals);
+    let optimized = here().optimize(ModelBytes::from_vec(other_target.clone())).unwrap();
     assert!(!optimized.is_packed() && optimized.packing_warnings().len() == 1);
-    let expected = results(&here().commit(ModelBytes::from_vec(elsewhere.clone())).unwrap());
-    here().optimized_model(&path).commit(ModelBytes::from_vec(elsewhere)).unwrap();
+    let expected = results(&here().commit(ModelBytes::from_vec(other_target.clone())).unwrap());
+    here().optimized_model(&path).commit(ModelBytes::from_vec(other_target)).unwrap();
     assert!(std::fs::read(&path).unwrap() == optimized.to_bytes().unwrap());
     for builder in [here(), generic()] {
         let session = builder.commit_from_file(&path).unwrap();
@@ -186,15 +186,15 @@ fn a_file_that_is_packed_for_another_is_written_as_if_it_were_not() {
 }
 
 #[test]
-fn a_flipped_bit_is_found_before_anything_is_computed() {
+fn a_flipped_bit_is_detected_on_loading() {
     for pack in [Pack::KeepOriginals, Pack::Replace] {
         let whole = packed(builder(), pack);
         let expected = results(&builder().commit(ModelBytes::from_vec(whole.clone())).unwrap());
-        // A prime apart, so that every part of a word is met.
+        // Steps of a prime, so that every byte of a word is tested.
         for at in (0..whole.len()).step_by(101) {
             let mut bytes = whole.clone();
             bytes[at] ^= 1 << (at % 8);
-            // What names the seal may be hit: then there is none, and elements are read.
+            // The keys of the header may be hit: then there is no header, and elements are read.
             if let Ok(session) = builder().commit(ModelBytes::from_vec(bytes)) {
                 assert_eq!(results(&session), expected, "byte {at} of {pack:?}");
                 assert!(session.memory().packed_mapped.count == 0, "byte {at} of {pack:?}");
@@ -204,7 +204,7 @@ fn a_flipped_bit_is_found_before_anything_is_computed() {
 }
 
 #[test]
-fn sums_are_not_checked_if_not_asked_for() {
+fn verification_of_checksums_can_be_disabled() {
     let mut bytes = packed(builder(), Pack::Replace);
     let element = weights(40 * 3)[70].to_le_bytes();
     let at = bytes.windows(4).position(|word| word == element).unwrap();

@@ -1,4 +1,4 @@
-//! A kernel of a user's provider that panics harms nobody else.
+//! A panic in a kernel of a user's provider does not affect other runs.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,12 +9,12 @@ use ort_session::{Arena, Denormals, Level, ModelBytes, RunError, Session, Tensor
 use crate::hooked::Hooked;
 use crate::model::{gated, gated_value};
 
-/// Without the message that a panic writes to the terminal.
+/// Without printing the panic's message.
 fn panic_with(message: &'static str) {
     resume_unwind(Box::new(message));
 }
 
-/// A session of `gated` whose every second run panics in its first node, as `panic` does.
+/// A session of `gated` whose every second run panics in its first node.
 fn session(n_threads: usize, panic: fn(&dyn Threads)) -> Session {
     let n_runs = AtomicUsize::new(0);
     let hook = Hooked::new(move |threads| {
@@ -26,7 +26,7 @@ fn session(n_threads: usize, panic: fn(&dyn Threads)) -> Session {
     builder.provider(hook).commit(ModelBytes::from_vec(gated())).unwrap()
 }
 
-/// On the caller's thread, and on whichever takes the last part.
+/// On the caller's thread, and on the thread that takes the last part.
 const PANICS: [fn(&dyn Threads); 2] = [
     |_| panic_with("no more"),
     |threads| {
@@ -38,7 +38,7 @@ const PANICS: [fn(&dyn Threads); 2] = [
     },
 ];
 
-/// Runs once; whether it panicked.
+/// Runs once; returns whether it panicked.
 fn run(session: &Session, x: &Tensor) -> bool {
     match session.run([("x", x)]) {
         Ok(outputs) => {
@@ -55,7 +55,7 @@ fn run(session: &Session, x: &Tensor) -> bool {
 }
 
 #[test]
-fn a_panic_is_an_error_that_names_the_node_and_the_session_runs_on() {
+fn a_panic_is_an_error_that_names_the_node() {
     let x = Tensor::from_slice(&[1, 3], &[0.5_f32, 4.0, -1.0]).unwrap();
     for panic in PANICS {
         for n_threads in [1, 2, 4] {
@@ -65,7 +65,7 @@ fn a_panic_is_an_error_that_names_the_node_and_the_session_runs_on() {
                 assert_eq!(
                     session.memory().activations_retained.n_bytes(),
                     64,
-                    "one block is kept"
+                    "one block is retained"
                 );
             }
         }
@@ -73,7 +73,7 @@ fn a_panic_is_an_error_that_names_the_node_and_the_session_runs_on() {
 }
 
 #[test]
-fn threads_that_share_a_session_or_only_its_pool_run_on() {
+fn other_users_of_the_session_and_its_pool_are_not_affected() {
     let quiet = Session::builder().threads(3).commit(ModelBytes::from_vec(gated())).unwrap();
     for panic in PANICS {
         let session = session(3, panic);
@@ -95,14 +95,14 @@ fn threads_that_share_a_session_or_only_its_pool_run_on() {
 }
 
 #[test]
-fn the_caller_computes_with_denormals_again_after_a_panic_or_an_error() {
+fn the_callers_denormal_mode_is_restored_after_a_panic_or_an_error() {
     let tiny_product = || std::hint::black_box(1e-40_f32) * std::hint::black_box(1.0);
     let x = Tensor::from_slice(&[1, 3], &[0.5_f32, 4.0, -1.0]).unwrap();
     let in_run = |_: &dyn Threads| {
         assert_eq!(std::hint::black_box(1e-40_f32) * std::hint::black_box(1.0), 0.0);
         panic_with("no more");
     };
-    let session = session(2, in_run); // Denormals are flushed unless told otherwise.
+    let session = session(2, in_run); // Denormals are flushed by default.
     for i in 0..4 {
         assert_eq!(run(&session, &x), i % 2 == 0);
         assert_eq!(tiny_product(), 1e-40);
@@ -113,7 +113,7 @@ fn the_caller_computes_with_denormals_again_after_a_panic_or_an_error() {
 }
 
 #[test]
-fn helpers_compute_with_denormals_again_after_a_panic() {
+fn the_workers_denormal_mode_is_restored_after_a_panic() {
     let x = Tensor::from_slice(&[1, 3], &[0.5_f32, 4.0, -1.0]).unwrap();
     let tiny_products = |threads: &dyn Threads, expected: f32| {
         threads.for_each(64, &|_| {
@@ -125,7 +125,7 @@ fn helpers_compute_with_denormals_again_after_a_panic() {
     let exact = Session::builder().level(Level::Disable).threads(5).provider(hook);
     let exact = exact.denormals(Denormals::Preserve);
     let exact = exact.commit(ModelBytes::from_vec(gated())).unwrap();
-    // Both sessions share their helpers.
+    // Both sessions share their workers.
     let flushing = session(5, |threads| {
         threads.for_each(64, &|i| {
             assert_eq!(std::hint::black_box(1e-40_f32) * std::hint::black_box(1.0), 0.0);
@@ -141,7 +141,7 @@ fn helpers_compute_with_denormals_again_after_a_panic() {
 }
 
 #[test]
-fn a_panic_about_shapes_is_an_error_too() {
+fn a_panic_while_preparing_is_an_error_too() {
     let hook = Hooked::preparing(|| {
         panic_with("no such shape");
         Ok(())

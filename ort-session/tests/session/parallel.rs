@@ -1,4 +1,4 @@
-//! Branches of a graph that run side by side give what steps one after the other give.
+//! Parallel branches compute the same as sequential steps.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,8 +17,8 @@ use proptest::prelude::*;
 use crate::hooked::Hooked;
 use crate::model::of_text;
 
-/// The side of all square matrices here: large enough for a branch to pay, and a step too small to be
-/// shared by threads.
+/// The size of all square matrices here: large enough for branches to be profitable, and too small for
+/// a step to use several threads.
 const N: usize = 72;
 
 fn parallel() -> SessionBuilder {
@@ -42,13 +42,13 @@ fn bits(session: &Session, options: &RunOptions) -> Vec<Vec<u32>> {
     (0..outputs.len()).map(bits).collect()
 }
 
-/// A graph of `n_nodes` that each read one or two values of any before, and which has three of them as
+/// A graph of `n_nodes` that each read one or two earlier values, three of which are
 /// outputs.
 fn any_graph(seed: u64, n_nodes: usize) -> String {
     let mut rng = Rng::new(seed);
     let (mut text, mut values) = (String::new(), vec!["x".to_owned()]);
     for i in 0..n_nodes {
-        // Mostly what is new, so that there are chains.
+        // Mostly recent values, so that there are chains.
         let mut any =
             || values[values.len() - 1 - rng.index(values.len()).min(rng.index(4))].clone();
         let (a, b, y) = (any(), any(), format!("v{i}"));
@@ -63,7 +63,7 @@ fn any_graph(seed: u64, n_nodes: usize) -> String {
                 N * 2,
                 N / 2
             ),
-            // Only the run can tell how many numbers are not zero.
+            // The number of non-zero elements depends on data.
             _ => format!(
                 " z{i} = Relu-14 ({a})\n n{i} = NonZero-13 (z{i})\n f{i} = Cast-13 [to: 1] (n{i})\n \
                  m{i} = ReduceMean-13 [axes: [0, 1]] (f{i})\n d{i} = Add-14 ({a}, m{i})\n \
@@ -91,12 +91,12 @@ proptest! {
         let parallel = commit(parallel().threads(n_threads), &text);
         for options in [RunOptions::new(), RunOptions::new().outputs(["o1"])] {
             let expected = bits(&sequential, &options);
-            // The second run finds what the first has left in its memory.
+            // The second run reuses the memory of the first.
             for _ in 0..3 {
                 prop_assert!(bits(&parallel, &options) == expected, "{text}");
             }
         }
-        // Callers share what a session keeps.
+        // Concurrent callers share what a session retains.
         let expected = bits(&sequential, &RunOptions::new());
         let same = std::thread::scope(|scope| {
             let run = || scope.spawn(|| bits(&parallel, &RunOptions::new()) == expected);
@@ -107,7 +107,7 @@ proptest! {
     }
 }
 
-/// Two branches that each begin with a node for [`Hooked`], and a sum of them.
+/// Two branches that each start with a node for [`Hooked`], and their sum.
 fn two_branches() -> String {
     format!(
         "graph(x: float[{N},{N}]) -> (y, a2, b1) {{
@@ -122,7 +122,7 @@ fn two_branches() -> String {
     )
 }
 
-/// Waits until two have come; false if nobody else does in a minute.
+/// Waits until two threads have arrived; false if there is no second within a minute.
 #[derive(Default)]
 struct Meeting(Mutex<usize>, Condvar);
 
@@ -138,7 +138,7 @@ impl Meeting {
 }
 
 #[test]
-fn branches_are_under_way_at_once() {
+fn branches_run_at_the_same_time() {
     let meeting = Arc::new((Meeting::default(), AtomicUsize::new(0)));
     let hook = {
         let meeting = meeting.clone();
@@ -146,7 +146,7 @@ fn branches_are_under_way_at_once() {
             meeting.1.fetch_add(usize::from(meeting.0.meet()), Ordering::Relaxed);
         })
     };
-    // Workers of the user's are waited for, though they sleep.
+    // User-provided workers are waited for, though they sleep.
     let workers = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
     let session = commit(parallel().provider(hook).thread_pool(workers), &two_branches());
     assert!(session.n_branches() > 1);
@@ -155,7 +155,7 @@ fn branches_are_under_way_at_once() {
 }
 
 #[test]
-fn in_sequential_mode_nothing_is() {
+fn in_sequential_mode_branches_do_not_run_at_the_same_time() {
     let (n, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let hook = {
         let (n, most) = (n, most.clone());
@@ -173,7 +173,7 @@ fn in_sequential_mode_nothing_is() {
 }
 
 #[test]
-fn outputs_are_written_where_the_caller_wants_them_from_any_branch() {
+fn bound_outputs_are_written_from_any_branch() {
     let sequential = parallel().execution_mode(ExecutionMode::Sequential);
     let expected = bits(&commit(sequential, &two_branches()), &RunOptions::new());
     let session = commit(parallel(), &two_branches());
@@ -195,7 +195,7 @@ fn outputs_are_written_where_the_caller_wants_them_from_any_branch() {
     }
 }
 
-/// A session in parallel mode whose nodes `Add` call `hook`; the second in a run with 1.
+/// A session in parallel mode whose `Add` nodes call `hook`; the second in a run with 1.
 fn hooked(hook: impl Fn(usize) + Send + Sync + 'static) -> Session {
     let n = AtomicUsize::new(0);
     let hook = Hooked::new(move |_| hook(n.fetch_add(1, Ordering::SeqCst) % 2));
@@ -234,7 +234,7 @@ fn a_run_is_cancelled_from_within_a_branch() {
 }
 
 #[test]
-fn what_branches_make_counts_against_the_limit() {
+fn the_memory_of_branches_counts_against_the_limit() {
     let text = format!(
         "graph(x: float[{N},{N}]) -> (y) {{
   a00 = MatMul-13 (x, x)
@@ -252,9 +252,9 @@ fn what_branches_make_counts_against_the_limit() {
     );
     let session = commit(parallel(), &text);
     let arena = session.activations([("x", &x())]).unwrap().arena;
-    // Two indices of 8 bytes for each number that is not zero, and as many floats.
+    // Two indices of 8 bytes for each non-zero element, and as many floats.
     let dynamic = 2 * N * N * (8 + 4) * 2;
-    // While it looks, NonZero has a list of positions, which doubles as it grows.
+    // While it runs, NonZero has a list of positions, which doubles as it grows.
     let lists = 2 * N * N * 8 * 2;
     let run = |max_bytes| {
         let limits = RunLimits { max_bytes: Some(max_bytes), ..RunLimits::default() };
@@ -267,12 +267,12 @@ fn what_branches_make_counts_against_the_limit() {
         }
         other => panic!("{other:?}"),
     }
-    // What was counted is no longer.
+    // Memory no longer counts after the run.
     run(arena + dynamic + lists + 4096).unwrap();
 }
 
 #[test]
-fn a_trace_has_every_step_once_whoever_ran_it() {
+fn a_trace_has_every_step_once_on_any_thread() {
     let names = |mode| {
         let session = commit(parallel().execution_mode(mode), &two_branches());
         let (_, steps) = session.run_profiled([("x", &x())]).unwrap();
@@ -284,7 +284,7 @@ fn a_trace_has_every_step_once_whoever_ran_it() {
 }
 
 #[test]
-fn every_value_is_shown_whoever_computes_it() {
+fn every_value_is_observed_on_any_thread() {
     let shown = |mode| {
         let text = two_branches().replace("(y, a2, b1)", "(y)");
         let session = commit(parallel().execution_mode(mode), &text);

@@ -1,4 +1,4 @@
-//! Who does the work: a provider whose kernel looks at the threads it is given.
+//! The threads of a run, as seen by the kernel of a test's provider.
 
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use ort_tensor::DType;
 use crate::model::{ModelWriter, forked};
 use crate::taking::Taking;
 
-/// What a part sees of the thread that does it.
+/// What a part observes of its thread.
 #[derive(Clone, Debug)]
 struct Seen {
     name: String,
@@ -20,7 +20,7 @@ struct Seen {
     is_flushing: bool,
 }
 
-/// Has two parts done that wait for each other, so that two threads must do them.
+/// Runs two parts that wait for each other, so that two threads are needed.
 #[derive(Clone, Debug, Default)]
 struct Probe {
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -49,14 +49,14 @@ fn is_flushing() -> bool {
     std::hint::black_box(1e-40_f32) * std::hint::black_box(1.0) == 0.0
 }
 
-/// The processors that the calling thread may run on, as Linux lists them; elsewhere nothing.
+/// The processors that the calling thread may run on, as listed by Linux; empty on other systems.
 fn allowed_processors() -> String {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     list.unwrap_or_default().trim().to_owned()
 }
 
-/// What the kernel sees of the two threads of a run.
+/// The two threads of a run, as seen by the kernel.
 fn threads_of(builder: SessionBuilder) -> Vec<Seen> {
     let model = ModelWriter::default().input("x", &[1]).node("Relu", 14, &["x"], "y").output("y");
     let probe = Probe::default();
@@ -74,7 +74,7 @@ fn has_thread(seen: &[Seen], start: &str) -> bool {
     seen.iter().any(|thread| thread.name.starts_with(start))
 }
 
-/// Half of the parts to the caller and half to a new thread.
+/// Runs half of the parts on the caller and half on a new thread.
 #[derive(Debug)]
 struct NewThreads;
 
@@ -99,10 +99,10 @@ fn workers(name: &'static str, n_threads: usize) -> Arc<rayon::ThreadPool> {
 }
 
 #[test]
-fn threads_that_are_given_do_the_work() {
+fn user_provided_threads_run_the_parts() {
     let pooled = Session::builder().thread_pool(workers("given", 2));
     assert!(has_thread(&threads_of(pooled.clone()), "given-"));
-    // They win over a number and over the other settings of ours.
+    // They take precedence over a thread count and our other settings.
     assert!(has_thread(&threads_of(pooled.threads(5).own_pool(true)), "given-"));
     let sourced = Session::builder().thread_source(Arc::new(NewThreads));
     assert!(has_thread(&threads_of(sourced), "new"));
@@ -111,7 +111,7 @@ fn threads_that_are_given_do_the_work() {
 }
 
 #[test]
-fn given_threads_flush_denormals_in_the_run_and_nowhere_else() {
+fn user_provided_threads_flush_denormals_only_in_the_run() {
     let workers = workers("given", 2);
     let pooled = Session::builder().thread_pool(workers.clone());
     let sourced = Session::builder().thread_source(Arc::new(NewThreads));
@@ -124,11 +124,14 @@ fn given_threads_flush_denormals_in_the_run_and_nowhere_else() {
 }
 
 #[test]
-fn the_number_of_given_threads_is_the_one_that_is_told() {
-    let told = |builder: &SessionBuilder| builder.thread_count().requested;
-    assert_eq!(told(&Session::builder()), None);
-    assert_eq!(told(&Session::builder().thread_pool(workers("given", 3))), Some(3));
-    assert_eq!(told(&Session::builder().thread_source(Arc::new(NewThreads)).threads(7)), Some(2));
+fn the_number_of_user_provided_threads_is_reported() {
+    let requested = |builder: &SessionBuilder| builder.thread_count().requested;
+    assert_eq!(requested(&Session::builder()), None);
+    assert_eq!(requested(&Session::builder().thread_pool(workers("given", 3))), Some(3));
+    assert_eq!(
+        requested(&Session::builder().thread_source(Arc::new(NewThreads)).threads(7)),
+        Some(2)
+    );
 }
 
 #[test]
@@ -145,7 +148,7 @@ fn the_default_is_bounded_and_a_number_is_not() {
 }
 
 #[test]
-fn branches_run_side_by_side_only_where_that_is_asked_for() {
+fn branches_run_in_parallel_only_on_request() {
     let mode = "session.execution_mode";
     let n_branches = |entries: &[(&str, &str)]| {
         let set = |builder: SessionBuilder, (key, value): &(&str, &str)| builder.config(key, value);
@@ -162,7 +165,7 @@ fn branches_run_side_by_side_only_where_that_is_asked_for() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn helpers_run_on_their_processors_and_the_caller_anywhere() {
+fn workers_are_pinned_and_the_caller_is_not() {
     let before = allowed_processors();
     let last = before.rsplit([',', '-']).next().unwrap();
     let from_one = last.parse::<usize>().unwrap() + 1;

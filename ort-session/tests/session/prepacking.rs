@@ -1,4 +1,4 @@
-//! Without packing, kernels read weights as they stand.
+//! Without packing, kernels read weights unpacked.
 
 use ort_session::{CacheUse, Level, ModelBytes, Session, SessionBuilder, Tensor};
 use ort_testing::Rng;
@@ -91,7 +91,7 @@ fn nothing_is_packed_and_results_agree() {
             assert_eq!(memory.packed_heap.count, 0, "{name} at {level}");
             assert_eq!(memory.weights_released, 0, "{name} at {level}");
             let (expected, found) = (result(&packed, shape), result(&plain, shape));
-            // Sums of up to 96 products of 1 or less, in another order.
+            // Sums of up to 96 products of at most 1, in another order.
             let bound = ort_testing::sum_bound(96, 96.0);
             ort_testing::assert_close(&expected, &found, |_| bound);
         }
@@ -99,7 +99,7 @@ fn nothing_is_packed_and_results_agree() {
 }
 
 #[test]
-fn kernels_pack_unless_told_otherwise() {
+fn kernels_pack_by_default() {
     for &(name, nodes, shape) in NODES {
         let dims: Vec<String> = shape.iter().map(usize::to_string).collect();
         let text = format!("graph(x: float[{}]) -> (y) {{\n{nodes}\n}}", dims.join(","));
@@ -109,7 +109,7 @@ fn kernels_pack_unless_told_otherwise() {
 }
 
 #[test]
-fn the_key_does_the_same() {
+fn the_key_has_the_same_effect() {
     let text = network(2, 4);
     let builder = || Session::builder().level(Level::Basic);
     let by_key = commit(builder().config("session.disable_prepacking", "1").unwrap(), &text);

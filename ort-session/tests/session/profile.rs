@@ -1,4 +1,4 @@
-//! What a profiled run tells of its steps.
+//! The steps reported by a profiled run.
 
 use ort_session::{ModelBytes, Session, StepTime, Tensor};
 
@@ -15,7 +15,7 @@ fn steps(model: Vec<u8>) -> Vec<StepTime> {
 fn nodes_that_run_as_one_step_count_their_work_together() {
     let steps = steps(gated());
     assert_eq!(steps.iter().map(|step| step.work.n_nodes).sum::<usize>(), 3);
-    // Add and Mul do one operation for each of six elements, Relu only chooses.
+    // Add and Mul do one operation for each of six elements, Relu only selects.
     assert_eq!(steps.iter().map(|step| step.work.flops).sum::<u64>(), 12);
     let last = &steps.last().unwrap().work;
     assert_eq!((last.op_type.as_str(), last.node.as_str()), ("Mul", "Mul_2"));

@@ -1,4 +1,4 @@
-//! A second provider, which takes nothing but `Add`: the CPU is nothing special to a session.
+//! A second provider, which claims only `Add`: sessions treat the CPU provider like any other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

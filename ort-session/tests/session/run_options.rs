@@ -1,4 +1,4 @@
-//! Runs that end early: cancelled, too late, or wanting more than they may have.
+//! Runs that are stopped early: cancelled, timed out, or over a limit.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use ort_tensor::TensorError;
 use crate::hooked::Hooked;
 use crate::model::{ModelWriter, gated, gated_value};
 
-/// A session of `gated`, all of whose nodes stay; `hook` is called in its first.
+/// A session of `gated` with all its nodes; `hook` is called in its first.
 fn hooked(hook: impl Fn() + Send + Sync + 'static) -> Session {
     let builder = Session::builder().level(Level::Disable).provider(Hooked::new(move |_| hook()));
     builder.commit(ModelBytes::from_vec(gated())).unwrap()
@@ -28,7 +28,7 @@ fn assert_runs(session: &Session) {
     assert_eq!(y, gated_value(x.as_slice().unwrap()));
 }
 
-/// `v = v + v` while `go_on`, which nothing ever changes; all sums are kept.
+/// `v = v + v` while `go_on`, which never changes; all sums are stacked.
 fn endless() -> Vec<u8> {
     let body = ModelWriter::default()
         .scalar("i", DataType::Int64)
@@ -53,7 +53,7 @@ fn a_run_is_cancelled_before_it_starts_between_two_steps_or_not_at_all() {
     let session = hooked(move || in_run.cancel());
     let x = x();
     let expected = RunError::Cancelled { tag: "request 17".to_owned() };
-    // The first is cancelled by its own first node, the second before it starts.
+    // The first run is cancelled by its first node, the second before it starts.
     for _ in 0..2 {
         let error = session.run_with([("x", &x)], &options).unwrap_err();
         assert_eq!(error, expected);
@@ -65,7 +65,7 @@ fn a_run_is_cancelled_before_it_starts_between_two_steps_or_not_at_all() {
 }
 
 #[test]
-fn a_kernel_that_ends_while_it_prepares_ends_the_run() {
+fn cancellation_while_a_kernel_prepares_cancels_the_run() {
     let cancel = Cancel::new();
     let options = RunOptions::new().cancel(&cancel);
     let hook = Hooked::preparing(move || {
@@ -79,9 +79,9 @@ fn a_kernel_that_ends_while_it_prepares_ends_the_run() {
 }
 
 #[test]
-fn a_loop_without_end_ends_when_another_thread_cancels_it() {
+fn an_endless_loop_is_cancelled_by_another_thread() {
     let (started, is_started) = std::sync::mpsc::channel();
-    // Nobody listens any more after the third.
+    // After the third there is no receiver.
     let hook = Hooked::new(move |_| {
         let _ = started.send(());
     });
@@ -101,13 +101,13 @@ fn a_loop_without_end_ends_when_another_thread_cancels_it() {
 }
 
 #[test]
-fn a_run_ends_at_its_deadline() {
+fn a_run_stops_at_its_deadline() {
     let session = hooked(|| {});
     let x = x();
     let late = RunOptions::new().tag("late").deadline(Instant::now());
     let error = session.run_with([("x", &x)], &late).unwrap_err();
     assert_eq!(error, RunError::DeadlineExceeded { tag: "late".to_owned() });
-    assert_eq!(error.to_string(), "the run `late` was not done by its deadline");
+    assert_eq!(error.to_string(), "the run `late` exceeded its deadline");
     let early = RunOptions::new().deadline(Instant::now() + Duration::from_secs(3600));
     assert!(session.run_with([("x", &x)], &early).is_ok());
     let endless = Session::builder().commit(ModelBytes::from_vec(endless())).unwrap();
@@ -127,7 +127,7 @@ fn limit_error(session: &Session, x: impl Into<Value>, limits: RunLimits) -> Lim
 }
 
 #[test]
-fn a_run_has_no_more_iterations_than_it_may() {
+fn the_number_of_iterations_is_limited() {
     let session = Session::builder().commit(ModelBytes::from_vec(endless())).unwrap();
     let x = Tensor::from_slice(&[2], &[1.0_f32, 2.0]).unwrap();
     let limits = RunLimits { max_iterations: Some(5), ..RunLimits::default() };
@@ -136,12 +136,12 @@ fn a_run_has_no_more_iterations_than_it_may() {
     assert_eq!(error, LimitError::Iterations { limit: 5, found: 6, node });
     assert_eq!(
         error.to_string(),
-        "node `Loop_0`: iteration 6 of the run's loops, and 5 are allowed"
+        "node `Loop_0`: iteration 6 of the run's loops, over the limit of 5"
     );
 }
 
 #[test]
-fn limits_of_a_session_hold_where_a_run_has_none_of_its_own() {
+fn limits_of_a_session_are_the_defaults_of_its_runs() {
     let limits = |n| RunLimits { max_iterations: Some(n), ..RunLimits::default() };
     let builder = Session::builder().run_limits(limits(5));
     let session = builder.commit(ModelBytes::from_vec(endless())).unwrap();
@@ -158,23 +158,23 @@ fn limits_of_a_session_hold_where_a_run_has_none_of_its_own() {
 }
 
 #[test]
-fn a_run_takes_no_more_time_than_it_may() {
+fn the_time_of_a_run_is_limited() {
     let session = Session::builder().commit(ModelBytes::from_vec(endless())).unwrap();
     let x = Tensor::from_slice(&[2], &[1.0_f32, 2.0]).unwrap();
     let limit = Duration::from_millis(5);
     let limits = RunLimits { max_time: Some(limit), ..RunLimits::default() };
     match limit_error(&session, x, limits) {
-        LimitError::Time { limit: told, found, node } => {
-            assert!(told == limit && found >= limit && !node.is_empty());
+        LimitError::Time { limit: found_limit, found, node } => {
+            assert!(found_limit == limit && found >= limit && !node.is_empty());
         }
         other => panic!("{other}"),
     }
 }
 
 #[test]
-fn a_run_takes_no_more_memory_than_it_may() {
+fn the_memory_of_a_run_is_limited() {
     let session = hooked(|| {});
-    // The sum, over which the gate is written, and the output.
+    // The sum, which the gate overwrites, and the output.
     let needed = 64 + 24;
     let limits = |n| RunLimits { max_bytes: Some(n), ..RunLimits::default() };
     let options = RunOptions::new().limits(limits(needed));
@@ -190,8 +190,8 @@ fn a_run_takes_no_more_memory_than_it_may() {
 }
 
 #[test]
-fn memory_that_a_dynamic_step_makes_counts() {
-    // How many elements there are depends on x.
+fn the_memory_of_dynamic_steps_counts() {
+    // The number of elements depends on x.
     let model = ModelWriter::default().input("x", &[-1]).node("NonZero", 13, &["x"], "y");
     let model = model.output("y").bytes();
     let session = Session::builder().commit(ModelBytes::from_vec(model)).unwrap();
@@ -200,20 +200,20 @@ fn memory_that_a_dynamic_step_makes_counts() {
     let options = RunOptions::new().limits(limits);
     assert!(session.run_with([("x", &x(0.0_f32))], &options).is_ok());
     let error = limit_error(&session, x(1.0), limits);
-    // It is refused as soon as what was found so far is too much.
-    let is_told = matches!(&error, LimitError::Bytes { limit: 100, found, node }
+    // It is refused as soon as the elements found so far exceed the limit.
+    let is_reported = matches!(&error, LimitError::Bytes { limit: 100, found, node }
         if (101..=800).contains(found) && node == "NonZero_0");
-    assert!(is_told, "{error}");
+    assert!(is_reported, "{error}");
 }
 
 #[test]
-fn what_iterations_leave_behind_counts_while_the_loop_goes_round() {
+fn results_of_iterations_count_while_the_loop_runs() {
     let session = Session::builder().commit(ModelBytes::from_vec(endless())).unwrap();
     let x = Tensor::from_slice(&[2], &[1.0_f32, 2.0]).unwrap();
     let limits = RunLimits { max_bytes: Some(1000), ..RunLimits::default() };
     match limit_error(&session, x, limits) {
         LimitError::Bytes { limit, found, .. } => {
-            // Each iteration leaves 8 bytes behind, and a few more live within it.
+            // Each iteration adds 8 bytes to the result, and has a few more alive.
             assert!(limit == 1000 && found > 1000 && found < 1100, "{found}");
         }
         other => panic!("{other}"),

@@ -1,4 +1,4 @@
-//! SequenceMap: the ONNX node cases, what its body captures, and inputs that do not fit.
+//! SequenceMap: the ONNX node cases, captures of its body, and wrong inputs.
 
 use ort_session::{DType, ModelBytes, RunInputs, Session, Tensor, Value};
 
@@ -72,7 +72,7 @@ fn the_body_runs_for_each_item() {
 }
 
 #[test]
-fn sequences_go_side_by_side() {
+fn several_sequences_are_iterated_together() {
     let add = session(of_two_sequences(sum()));
     let expected = sequence(&[&[11.0, 22.0], &[33.0], &[44.0, 55.0, 66.0]]);
     assert_eq!(outputs(&add, &[&sequence(X0), &sequence(X1)]), [expected]);
@@ -96,7 +96,7 @@ fn a_tensor_is_the_same_each_time() {
 }
 
 #[test]
-fn the_body_reads_what_is_around_it() {
+fn the_body_captures_outer_values() {
     // y0 = max(x0, b) · relu(x1), with b a constant and relu(x1) computed outside.
     let model = ModelWriter::default().sequence("x0").input("x1", &[1]).constant("b", &[1], &[2.0]);
     let model = model.node("Relu", 14, &["x1"], "scale");
@@ -109,7 +109,7 @@ fn the_body_reads_what_is_around_it() {
 }
 
 #[test]
-fn of_no_items_all_outputs_are_empty() {
+fn without_items_all_outputs_are_empty() {
     let both = session(of_two_sequences(identities()).also("y1").output("y1"));
     let types: Vec<_> = both.outputs().iter().map(|output| output.ty.to_string()).collect();
     assert_eq!(types, ["seq(float[?])"; 2]);
@@ -144,7 +144,7 @@ fn an_input_that_is_neither_sequence_nor_tensor_is_refused() {
 }
 
 #[test]
-fn items_are_of_the_shapes_they_have_not_of_those_the_body_declares() {
+fn items_have_their_actual_shapes_not_the_declared_ones() {
     // The first item of `y0`, doubled.
     let body = ModelWriter::default().input("in0", &[2]);
     let body = body.node("Identity", 16, &["in0"], "out0").output("out0");

@@ -1,6 +1,6 @@
-//! Callers that hammer one session while others create, cancel, time out, panic and drop.
+//! Many callers use one session while others create, cancel, time out, panic and drop.
 //!
-//! It lasts about a second; `ORT_STRESS_SECONDS` says how long instead.
+//! It takes about a second, or `ORT_STRESS_SECONDS`.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,18 +19,18 @@ use crate::model::{forked, forked_values};
 
 const N_CALLERS: usize = 8;
 
-/// Rows of the largest input: as many as its two branches run side by side for.
+/// Rows of the largest input: enough for its two branches to run in parallel.
 const MAX_ROWS: usize = 5000;
 
-/// What all threads share.
+/// The shared state of all threads.
 struct Scene {
     end: Instant,
     /// Lives as long as the scene.
     steady: Session,
-    /// Panics, when it is told to, in the middle of a run.
+    /// Panics on request in the middle of a run.
     panicking: Session,
     must_panic: Arc<AtomicBool>,
-    /// Gives way to another again and again, whoever runs it.
+    /// Is replaced again and again while it runs.
     changing: Mutex<Arc<Session>>,
 }
 
@@ -45,7 +45,7 @@ impl Scene {
         let flag = must_panic.clone();
         let hook = Hooked::new(move |_| {
             if flag.swap(false, Ordering::Relaxed) {
-                resume_unwind(Box::new("told to"));
+                resume_unwind(Box::new("on request"));
             }
         });
         let panicking = Session::builder().level(Level::Disable).threads(2).provider(hook);
@@ -58,11 +58,11 @@ impl Scene {
         }
     }
 
-    fn goes_on(&self) -> bool {
+    fn is_running(&self) -> bool {
         Instant::now() < self.end
     }
 
-    /// Runs one session or the other, one way or the other.
+    /// Runs one of the sessions in a random way.
     fn call(&self, cancels: &Sender<Cancel>, rng: &mut Rng) {
         let n = [1, 7, 300, MAX_ROWS][rng.index(4)];
         let data: Vec<f32> = rng.uniforms(3 * n);
@@ -80,8 +80,8 @@ impl Scene {
                 }
             }
             1 => {
-                let patience = Duration::from_micros(rng.index(200) as u64);
-                let options = RunOptions::new().deadline(Instant::now() + patience);
+                let timeout = Duration::from_micros(rng.index(200) as u64);
+                let options = RunOptions::new().deadline(Instant::now() + timeout);
                 match self.steady.run_with([("x", &x)], &options) {
                     Err(RunError::DeadlineExceeded { .. }) => {}
                     result => assert_outputs(&result.unwrap(), &all),
@@ -94,7 +94,7 @@ impl Scene {
             3 => {
                 self.must_panic.store(rng.index(2) == 0, Ordering::Relaxed);
                 match self.panicking.run([("x", &x)]) {
-                    Err(RunError::Panicked { message, .. }) => assert_eq!(message, "told to"),
+                    Err(RunError::Panicked { message, .. }) => assert_eq!(message, "on request"),
                     result => assert_outputs(&result.unwrap(), &all),
                 }
             }
@@ -114,7 +114,7 @@ impl Scene {
         }
     }
 
-    /// Puts a new session in the place of the one that changes; loading is cancelled at times.
+    /// Replaces the changing session; loading is sometimes cancelled.
     fn change(&self, cancels: &Sender<Cancel>, n_threads: usize) {
         let cancel = Cancel::new();
         let builder = Session::builder().threads(n_threads).cancel(&cancel);
@@ -126,7 +126,7 @@ impl Scene {
     }
 }
 
-/// Panics, so that the test fails, if an output is not what it should be.
+/// Panics, so that the test fails, if an output is wrong.
 fn assert_outputs(outputs: &Outputs, expected: &[(&str, &[f32])]) {
     let found: Vec<_> = outputs.iter().collect();
     assert_eq!(found.len(), expected.len());
@@ -144,7 +144,7 @@ fn cancel_all(cancels: &Receiver<Cancel>) {
 }
 
 #[test]
-fn hammering_gives_no_wrong_output_and_keeps_no_more_memory_than_callers_need() {
+fn under_stress_outputs_are_correct_and_retained_memory_is_bounded() {
     let seconds = std::env::var("ORT_STRESS_SECONDS").ok().and_then(|text| text.parse().ok());
     let scene = Scene::new(Duration::from_secs(seconds.unwrap_or(1)));
     let (cancels, to_cancel) = channel();
@@ -154,7 +154,7 @@ fn hammering_gives_no_wrong_output_and_keeps_no_more_memory_than_callers_need() 
             let (scene, cancels) = (&scene, cancels.clone());
             scope.spawn(move || {
                 let mut rng = Rng::new(caller as u64);
-                while scene.goes_on() {
+                while scene.is_running() {
                     scene.call(&cancels, &mut rng);
                 }
             });
@@ -162,7 +162,7 @@ fn hammering_gives_no_wrong_output_and_keeps_no_more_memory_than_callers_need() 
         for n_threads in [1, 3] {
             let (scene, cancels) = (&scene, cancels.clone());
             scope.spawn(move || {
-                while scene.goes_on() {
+                while scene.is_running() {
                     scene.change(&cancels, n_threads);
                 }
             });

@@ -1,4 +1,4 @@
-//! A provider that takes the nodes of one operator for one kernel.
+//! A provider that claims the nodes of one operator for one kernel.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ort_ep::{Claim, CompileError, ExecutionProvider, Kernel, PackStore};
 use ort_graph::{Graph, NodeId};
 
-/// Takes `op_type`, whose kernel writes no output over an input. It does not say what packing depends
-/// on.
+/// Claims `op_type`, whose kernel does not work in place. Its packing cannot be stored
+/// in files.
 pub(crate) struct Taking<K> {
     op_type: &'static str,
     kernel: K,

@@ -1,4 +1,4 @@
-//! Neither the number of threads nor whose they are changes a bit: random networks of layers with work enough to be shared.
+//! Neither the number nor the kind of threads changes results: random networks whose layers are large enough to be parallelized.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn every_number_and_kind_of_threads_gives_the_same_bits() {
                 let n_threads = builder.thread_count().n_threads();
                 let session =
                     builder.level(level).commit(ModelBytes::from_vec(bytes.clone())).unwrap();
-                // Who helps, and with what, differs from run to run.
+                // The assignment of parts to threads differs between runs.
                 for _ in 0..2 {
                     let outputs = session.run([("x", &x)]).unwrap();
                     let y = outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap();
@@ -37,7 +37,7 @@ fn every_number_and_kind_of_threads_gives_the_same_bits() {
     }
 }
 
-/// Sessions with threads of any number and kind.
+/// Sessions with any number and kind of threads.
 fn builders() -> Vec<SessionBuilder> {
     let mut builders: Vec<_> = [1, 2, 3, 4, 8].map(|n| Session::builder().threads(n)).into();
     let workers = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();

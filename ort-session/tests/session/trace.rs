@@ -1,4 +1,4 @@
-//! The trace of a profiled session: structure, never times.
+//! The trace of a profiled session: its structure, not its times.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn x(n_rows: usize) -> Tensor {
     Tensor::from_slice(&[n_rows, 3], &weights(3 * n_rows)).unwrap()
 }
 
-/// The events of a session that ran a few times.
+/// The events of a session after a few runs.
 fn events(builder: SessionBuilder, model: Vec<u8>, n_rows: usize) -> Vec<Json> {
     let session = builder.collect_trace().commit(ModelBytes::from_vec(model)).unwrap();
     for _ in 0..3 {
@@ -103,7 +103,7 @@ fn events_of_a_thread_nest_and_steps_add_up_to_less_than_their_run() {
         for event in &events {
             let (start, end) = (number(event, "ts"), number(event, "ts") + number(event, "dur"));
             let before = open.entry(number(event, "tid")).or_default();
-            // Sorted by their ends: those that lie in this one come right before it.
+            // Sorted by their ends: nested events come right before the enclosing one.
             while before.pop_if(|(other, _)| *other >= start).is_some() {}
             assert!(before.last().is_none_or(|(_, other)| *other <= start), "{event}");
             before.push((start, end));
@@ -145,7 +145,7 @@ fn stages_of_loading_lie_in_the_session_and_nodes_of_subgraphs_in_their_node() {
 }
 
 #[test]
-fn a_trace_changes_no_result() {
+fn tracing_does_not_change_results() {
     let run = |builder: SessionBuilder| {
         let session = builder.commit(ModelBytes::from_vec(branching())).unwrap();
         let outputs = session.run([("x", &x(100))]).unwrap();
@@ -178,7 +178,7 @@ fn the_file_is_written_at_the_end_once_or_when_the_session_is_dropped() {
 
     drop(commit(builder()));
     assert_eq!(files(), 2);
-    // What fails tells how far it came.
+    // A failed load has a trace up to the failure.
     assert!(builder().commit(ModelBytes::from_vec(b"ORTM".to_vec())).is_err());
     assert_eq!(files(), 3);
     let by_key = |prefix: &str| {
@@ -186,7 +186,7 @@ fn the_file_is_written_at_the_end_once_or_when_the_session_is_dropped() {
         commit(builder).end_profiling()
     };
     assert!(by_key(prefix.to_str().unwrap()).is_ok() && files() == 4);
-    // One session, one trace, also where the optimized model is made beside a cache's.
+    // One session has one trace, also if an optimized model is saved in addition to a cached file.
     let other = tempfile::tempdir().unwrap();
     let cached = || builder().cache_dir(other.path().join("cache"));
     drop(commit(cached().optimized_model(other.path().join("saved.ort"))));
@@ -195,14 +195,14 @@ fn the_file_is_written_at_the_end_once_or_when_the_session_is_dropped() {
     assert!(nowhere.commit(ModelBytes::from_vec(gated())).is_err());
     assert_eq!(files(), 6);
     let off = by_key("").unwrap_err();
-    assert_eq!(off.to_string(), "the session is not profiled, or no longer");
+    assert_eq!(off.to_string(), "the session is not profiled, or its trace was already taken");
     let lost = commit(Session::builder().enable_profiling(folder.path().join("no/such")));
     assert!(lost.end_profiling().unwrap_err().to_string().contains("no/such"));
 }
 
-/// What is met by the node that multiplies by `factor`, on so many threads, and by the others.
+/// The denormals met by the node that multiplies by `factor`, on this many threads, and by the others.
 fn met(factor: f32, denormals: Denormals, n_threads: usize) -> (String, Vec<String>) {
-    // The odd one is the last of many, so that another thread may meet it, or the first.
+    // The denormal is the last of many elements, which another thread may meet, or the first.
     let n = 300_000;
     let mut w = vec![0.5; n];
     w[if n_threads.is_multiple_of(2) { n - 1 } else { 0 }] = factor;
@@ -237,7 +237,7 @@ fn nodes_that_meet_denormals_are_marked_on_whichever_thread() {
             (normal, Denormals::Preserve, "none"),
             (small, Denormals::Flush, "results"),
             (small, Denormals::Preserve, "results"),
-            // It counts as zero, and the product is zero: nothing is to be seen.
+            // It is treated as zero, and the product is zero: nothing is reported.
             (denormal, Denormals::Flush, "none"),
             (denormal, Denormals::Preserve, "operands and results"),
         ] {

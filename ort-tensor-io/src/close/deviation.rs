@@ -1,21 +1,21 @@
-//! How far two tensors are apart: whether any element is beyond a tolerance, and the largest distances.
+//! The distance of two tensors: whether any element exceeds a tolerance, and the largest distances.
 
 use ort_tensor::{TensorView, row_major_strides, with_dtype};
 
 use super::distance::{Distance, Packed};
 use super::{Difference, Tolerance};
 
-/// How far the elements of two tensors of one type and shape are apart.
+/// The distance of two tensors of the same type and shape.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Deviation {
-    /// How many elements each has.
+    /// The number of elements of each.
     pub n_elements: usize,
-    /// How many are beyond the tolerance.
+    /// The number of elements beyond the tolerance.
     pub n_beyond: usize,
-    /// The largest `|found − expected|`; infinite where one is no number, or elements without a size differ.
+    /// The largest `|found − expected|`; infinite where one is not a number, or where non-numeric elements differ.
     pub max_abs: f64,
-    /// The largest `|found − expected| / |expected|` of elements that are expected not to be zero.
+    /// The largest `|found − expected| / |expected|` of elements with a non-zero expected value.
     ///
     /// Source: numpy 2, `numpy.testing.assert_allclose`.
     pub max_rel: f64,
@@ -29,15 +29,15 @@ pub struct Deviation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Beyond {
-    /// Where it is.
+    /// Its index.
     pub index: Vec<usize>,
-    /// What it should be.
+    /// The expected element.
     pub expected: String,
-    /// What it is.
+    /// The actual element.
     pub found: String,
 }
 
-/// How far `found` is from `expected`; elements are compared as [`compare`](super::compare) does.
+/// The deviation of `found` from `expected`; elements are compared as by [`compare`](super::compare).
 ///
 /// # Errors
 /// If element types or shapes differ.
@@ -102,7 +102,7 @@ fn of_elements<T: Distance>(
     deviation
 }
 
-/// The index of an element by its place in row-major order.
+/// The index of an element from its row-major position.
 fn index_of(place: usize, shape: &[usize]) -> Vec<usize> {
     let strides = row_major_strides(shape);
     shape.iter().zip(&strides).map(|(dim, stride)| place / stride % dim).collect()
@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_infinitely_far_from_one() {
+    fn nan_is_infinitely_far_from_a_number() {
         let found = of(&[f32::NAN, 1.0], &[f32::NAN, f32::NAN], Tolerance::default());
         assert_eq!((found.n_beyond, found.max_abs), (1, f64::INFINITY));
         assert_eq!(of(&[], &[], Tolerance::EXACT), Deviation::default());
     }
 
     #[test]
-    fn types_and_shapes_have_to_agree() {
+    fn types_and_shapes_must_agree() {
         let floats = Tensor::from_slice(&[2], &[1_f32, 2.0]).unwrap();
         let column = Tensor::from_slice(&[2, 1], &[1_f32, 2.0]).unwrap();
         let integers = Tensor::from_slice(&[2], &[1_i32, 2]).unwrap();

@@ -1,4 +1,4 @@
-//! How far two elements are apart, for every element type.
+//! The distance of two elements, for every element type.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use ort_tensor::{
 };
 
 pub(super) trait Distance: fmt::Debug {
-    /// `|self − expected|`; 0 for two NaN or equal infinities, infinite where one is no number.
+    /// `|self − expected|`; 0 for two NaN or equal infinities, infinite where one is not a number.
     fn distance(&self, expected: &Self) -> f64;
 
-    /// `|self|`; 0 for what has no size, so that it is compared exactly.
+    /// `|self|`; 0 for non-numeric types, so that they are compared exactly.
     fn magnitude(&self) -> f64;
 }
 

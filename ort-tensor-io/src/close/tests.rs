@@ -1,4 +1,4 @@
-//! Which values are close, and what is said of those that are not.
+//! Which values are close, and the reports of mismatches.
 
 use ort_tensor::{Complex, Element, F8E4M3Fn, f16};
 
@@ -79,7 +79,7 @@ fn a_mismatch_names_the_first_wrong_element() {
 }
 
 #[test]
-fn a_mismatch_says_what_else_differs() {
+fn a_mismatch_reports_other_differences() {
     let (one, two) = (tensor(&[1_i32]), tensor(&[1_i32, 2]));
     let sequence = |values: &[&Value]| Value::Sequence(values.iter().map(|&v| v.clone()).collect());
     let some = |value: &Value| Value::Optional(Some(Box::new(value.clone())));

@@ -5,7 +5,7 @@ use ort_tensor::{DType, Shape};
 use super::NpyError;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// The data begins at a multiple of this.
+/// The alignment of the data.
 const ALIGN: usize = 64;
 
 pub(super) struct Header {
@@ -14,9 +14,9 @@ pub(super) struct Header {
     pub(super) shape: Shape,
 }
 
-/// What an element is in the file.
+/// The representation of an element in the file.
 pub(super) enum Item {
-    /// A number as it is in memory.
+    /// A number in its memory representation.
     Number(DType),
     /// Code points of four bytes, padded with zeros.
     Utf32 { n_chars: usize },
@@ -98,9 +98,9 @@ fn parse_descr(cursor: &mut Cursor<'_>) -> Result<Item, NpyError> {
     }
     let descr = String::from_utf8_lossy(cursor.string()?).into_owned();
     let number = NUMBERS.iter().find(|(name, _)| *name == descr);
-    // A single byte has no byte order, so `<` says nothing; numpy itself writes `|`.
+    // A single byte has no byte order, so `<` has no effect; numpy itself writes `|`.
     let single = || descr.strip_prefix('<').and_then(find_single_byte);
-    // Strings of no length would let a short file claim any number of them.
+    // Zero-length strings would let a short file claim any number of them.
     let length = |prefix: &str| {
         let length = descr.strip_prefix(prefix).and_then(|n| n.parse::<usize>().ok());
         length.filter(|&n| n > 0)
@@ -120,10 +120,10 @@ fn find_single_byte(name: &str) -> Option<DType> {
     NUMBERS.iter().find(|(descr, _)| same(descr)).map(|(_, dtype)| *dtype)
 }
 
-/// The file: header, padded with spaces and closed with a line feed, then `data`.
+/// The file: header, padded with spaces and terminated by a line feed, then `data`.
 pub(super) fn write(descr: &str, shape: &[usize], data: &[u8]) -> Vec<u8> {
     let dims: Vec<String> = shape.iter().map(usize::to_string).collect();
-    // To Python `(3,)` is a tuple and `(3)` is not.
+    // In Python `(3,)` is a tuple and `(3)` is not.
     let comma = if shape.len() == 1 { "," } else { "" };
     let dims = dims.join(", ");
     let text =
@@ -137,7 +137,7 @@ pub(super) fn write(descr: &str, shape: &[usize], data: &[u8]) -> Vec<u8> {
         short
     } else {
         file.extend_from_slice(&[2, 0]);
-        // Four gigabytes of dimensions do not occur: a shape is in memory twice here.
+        // The length cannot exceed 32 bits: a shape is held in memory twice here.
         file.extend_from_slice(&u32::try_from(long).unwrap_or(u32::MAX).to_le_bytes());
         long
     };
@@ -149,7 +149,7 @@ pub(super) fn write(descr: &str, shape: &[usize], data: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Reads tokens of a Python literal; white space before each is skipped.
+/// Parses a Python literal; white space before each token is skipped.
 struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
@@ -173,7 +173,7 @@ impl<'a> Cursor<'a> {
         if self.eat(byte) { Ok(()) } else { Err(self.error()) }
     }
 
-    /// The bytes between quotes; numpy escapes nothing here.
+    /// The bytes between quotes; numpy does not use escapes here.
     fn string(&mut self) -> Result<&'a [u8], NpyError> {
         let quote = self.peek().filter(|byte| matches!(byte, b'\'' | b'"'));
         let quote = quote.ok_or_else(|| self.error())?;
@@ -207,7 +207,7 @@ impl<'a> Cursor<'a> {
         Ok(shape)
     }
 
-    /// Decimal digits, and the `L` that Python 2 put behind them.
+    /// Decimal digits, and the `L` that Python 2 appends.
     fn number(&mut self) -> Result<usize, NpyError> {
         self.peek();
         let rest = &self.text[self.at..];

@@ -1,4 +1,4 @@
-//! Files as numpy writes them, and files that it would not.
+//! Files as numpy writes them, and others.
 
 use ort_tensor::{Complex, Element, f16};
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn strings(strings: &[&str]) -> Tensor {
 }
 
 #[test]
-fn what_is_written_reads_back() {
+fn written_files_read_back() {
     let tensors = [
         tensor(&[2, 3], &[0_f32, 1.0, 2.0, 3.0, 4.0, f32::NAN]),
         tensor(&[], &[-1_i64]),
@@ -80,7 +80,7 @@ fn byte_strings_are_read_as_text() {
 }
 
 #[test]
-fn what_is_no_tensor_is_an_error() {
+fn other_content_is_an_error() {
     let header =
         |descr: &str| format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (1,), }}");
     let descr = |descr: &str| NpyError::Descr { descr: descr.to_owned() };

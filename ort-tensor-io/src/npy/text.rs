@@ -1,4 +1,4 @@
-//! Strings in `.npy` files: all of one length, padded with NULs, which therefore do not count.
+//! Strings in `.npy` files: all of the same length, padded with NULs, so trailing NULs are lost.
 
 use ort_tensor::{DType, TensorError, n_elements};
 

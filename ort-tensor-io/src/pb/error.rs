@@ -1,28 +1,28 @@
-//! What can be wrong with a `.pb` file.
+//! The errors of `.pb` files.
 
 use ort_onnx::{DecodeError, ElementsError};
 use ort_tensor::{DType, TensorError};
 
-/// Bytes that are not the value they should be, or a value that has no such file.
+/// Bytes that are not the expected value, or a value that cannot be written.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PbError {
-    /// The bytes are no protocol buffer of this kind.
+    /// The bytes are not a protocol buffer of this kind.
     #[error("not a {kind} file: {source}")]
     Decode {
         /// `tensor`, `sequence`, `map` or `optional`.
         kind: &'static str,
-        /// What the decoder met.
+        /// The error of the decoder.
         source: DecodeError,
     },
-    /// The elements are not there, or not of the type.
+    /// The elements are missing, or do not fit the type.
     #[error(transparent)]
     Elements(#[from] ElementsError),
-    /// The data is in another file.
-    #[error("the data is in another file")]
+    /// The data is external.
+    #[error("external data is not supported")]
     External,
     /// A number does not fit the element type.
-    #[error("element {index} is {value}, which is no {dtype}")]
+    #[error("element {index} is {value}, which is not a valid {dtype}")]
     OutOfRange {
         /// The element type.
         dtype: DType,
@@ -31,10 +31,10 @@ pub enum PbError {
         /// The number.
         value: i128,
     },
-    /// Type, shape and data do not go together.
+    /// Type, shape and data are inconsistent.
     #[error(transparent)]
     Tensor(#[from] TensorError),
-    /// A sequence or optional says that it holds something unknown, or not what it holds.
+    /// The declared kind of a sequence or optional is unknown or wrong.
     #[error("a {kind} cannot hold values of kind {number}")]
     ElemType {
         /// `sequence` or `optional`.
@@ -52,8 +52,8 @@ pub enum PbError {
         /// The kind of this one.
         found: &'static str,
     },
-    /// ONNX has no file for values of this kind.
-    #[error("there is no file for a {kind}")]
+    /// ONNX cannot store values of this kind in a file.
+    #[error("a {kind} cannot be written to a file")]
     NoFile {
         /// The kind of the value.
         kind: &'static str,
@@ -64,16 +64,16 @@ pub enum PbError {
         /// The type of the keys.
         dtype: DType,
     },
-    /// A map has more keys than values, or fewer.
+    /// The numbers of keys and values of a map differ.
     #[error("a map with {n_keys} keys and {n_values} values")]
     MapLength {
-        /// How many keys there are.
+        /// The number of keys.
         n_keys: usize,
-        /// How many values there are.
+        /// The number of values.
         n_values: usize,
     },
-    /// A value of a map is no single element of the type that the first one has.
-    #[error("value {index} of the map is no single element of the map's type")]
+    /// A value of a map is not a single element of the map's type.
+    #[error("value {index} of the map is not a single element of the map's type")]
     MapValue {
         /// The position of the value.
         index: usize,

@@ -30,7 +30,7 @@ pub(super) fn to_sequence(proto: SequenceProto) -> Result<Vec<Value>, PbError> {
     }
 }
 
-/// An empty sequence is written as one of tensors: nothing tells what it would hold.
+/// An empty sequence is written as one of tensors: its kind is unknown.
 pub(super) fn from_sequence(name: &str, values: &[Value]) -> Result<SequenceProto, PbError> {
     let mut proto = SequenceProto {
         name: name.to_owned(),
@@ -55,7 +55,7 @@ pub(super) fn from_sequence(name: &str, values: &[Value]) -> Result<SequenceProt
     Ok(proto)
 }
 
-/// Nothing, whatever kind is declared, if the field of that kind is absent.
+/// `None`, for any declared kind, if its field is absent.
 pub(super) fn to_optional(proto: OptionalProto) -> Result<Option<Box<Value>>, PbError> {
     let value = match proto.elem_type {
         elem_type::UNDEFINED => None,

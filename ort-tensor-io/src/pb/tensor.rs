@@ -18,13 +18,13 @@ pub(super) fn to_tensor(proto: TensorProto) -> Result<Tensor, PbError> {
     })
 }
 
-/// Numbers go to `raw_data`, which is their bytes in memory.
+/// Numbers are written to `raw_data`, as their bytes in memory.
 pub(super) fn from_tensor(name: &str, tensor: &Tensor) -> TensorProto {
     let view = tensor.view();
     TensorProto {
         name: name.to_owned(),
-        // A dimension beyond i64 has no file: such a tensor does not fit memory unless it is
-        // empty, and an empty one has the same meaning with any other dimension.
+        // A dimension beyond i64 occurs only in an empty tensor, as others do not fit in memory;
+        // an empty one has the same meaning with any other dimension.
         dims: tensor.shape().iter().map(|&dim| i64::try_from(dim).unwrap_or(i64::MAX)).collect(),
         data_type: tensor.dtype().onnx(),
         raw_data: view.as_bytes().map(Bytes::copy_from_slice),
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn wider_types_have_fields_of_their_own() {
+    fn wider_types_have_their_own_fields() {
         let floats = TensorProto {
             dims: vec![1],
             data_type: DType::Complex64.onnx(),
@@ -102,12 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_whole_tensor_is_an_error() {
+    fn incomplete_tensors_are_errors() {
         let good = typed(DType::I32, 2, &[1, 2]);
         let cases = [
             (TensorProto { data_type: 99, ..good.clone() }, "unknown element type 99"),
             (TensorProto { dims: vec![2, -1], ..good.clone() }, "dimension 1 is -1"),
-            (TensorProto { data_location: 1, ..good.clone() }, "the data is in another file"),
+            (TensorProto { data_location: 1, ..good.clone() }, "external data is not supported"),
             (
                 TensorProto { dims: vec![3], ..good.clone() },
                 "int32[3] takes 12 bytes or strings, found 8",

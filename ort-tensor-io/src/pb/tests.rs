@@ -1,4 +1,4 @@
-//! The way through a file and back, and what has no file.
+//! Round trips through files, and values that cannot be written.
 
 use ort_tensor::{DType, Map, Tensor};
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn kind(value: &Value) -> Kind {
 }
 
 #[test]
-fn every_kind_of_value_survives_the_way_through_a_file() {
+fn every_kind_of_value_round_trips() {
     let floats = Value::Tensor(Tensor::from_slice(&[2, 1], &[1_f32, f32::NAN]).unwrap());
     let ints = Tensor::from_slice(&[2], &[-1_i64, 5]).unwrap();
     let values = [
@@ -55,7 +55,7 @@ fn every_kind_of_value_survives_the_way_through_a_file() {
 }
 
 #[test]
-fn every_element_type_survives_the_way_through_a_file() {
+fn every_element_type_round_trips() {
     for &dtype in DType::ALL {
         let mut tensor = Tensor::zeros(dtype, &[3]).unwrap();
         if let Some(bytes) = tensor.view_mut().into_bytes() {
@@ -68,7 +68,7 @@ fn every_element_type_survives_the_way_through_a_file() {
 }
 
 #[test]
-fn tensors_are_told_from_sequences_whatever_their_names() {
+fn tensors_are_distinguished_from_sequences_with_any_name() {
     let tensor = Value::Tensor(Tensor::scalar(1_f32));
     for name in ["", "x", "\u{1}", "a longer name"] {
         for value in [
@@ -84,7 +84,7 @@ fn tensors_are_told_from_sequences_whatever_their_names() {
 }
 
 #[test]
-fn a_sequence_of_several_kinds_has_no_file() {
+fn a_sequence_of_several_kinds_cannot_be_written() {
     let tensor = Value::Tensor(Tensor::scalar(1_f32));
     let mixed = Value::Sequence(vec![tensor, Value::Sequence(vec![])]);
     let error = PbError::MixedSequence { index: 1, expected: "tensor", found: "sequence" };

@@ -1,4 +1,4 @@
-//! Who shares what.
+//! Which tensors share data.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn writing_to_a_clone_leaves_the_original_alone() {
 }
 
 #[test]
-fn what_was_withheld_has_a_shape_and_no_elements() {
+fn a_released_tensor_has_a_shape_and_no_elements() {
     let released = Tensor::released(DType::F32, &[2, 3]).unwrap();
     assert_eq!((released.shape(), released.len(), released.n_bytes()), (&[2, 3][..], 6, 0));
     let error = TensorError::Released { dtype: DType::F32, shape: vec![2, 3] };

@@ -1,12 +1,12 @@
-//! A layout made of another one, whose inputs have other dimensions: what does not depend on those is shared.
+//! A layout adapted from another one for other sizes: what does not depend on them is shared.
 //!
 //! ```text
-//! facts:  inferred anew where an input of the node changed
-//! steps:  prepared anew where a fact changed, in the buffers that are there
+//! facts:  inferred again where an input of the node changed
+//! steps:  prepared again where a fact changed, in the existing buffers
 //! ```
 //!
-//! Whatever else would change (what is known before the run, what overwrites what, a buffer that is too small)
-//! needs a layout from the beginning.
+//! Any other change (to what is known before the run, to in-place pairs, or a buffer that is too small)
+//! requires a new layout.
 
 // collects are bounded: as long as the graph's lists
 
@@ -23,18 +23,18 @@ use crate::plan::liveness::alias_of;
 use crate::plan::shapes::{Args, Signature, inferred};
 use crate::plan::{Action, Plan, Selection, Step};
 
-/// Of so many parts of its buffers, a layout must need all but one.
+/// A layout must need all but one of this many equal parts of its buffers' memory.
 const PARTS: usize = 4;
 
 impl Layout {
-    /// The layout for another signature of the same kinds; `None` if it is no matter of sizes alone.
+    /// The layout for another signature of the same kind; `None` if more than sizes differ.
     pub(in crate::plan) fn adapted(
         &self,
         plan: &Plan,
         selection: &Selection,
         (args, signature): (&Args<'_>, &Signature),
     ) -> Option<Self> {
-        // Which branches are worth a thread depends on sizes.
+        // The profitable branches depend on sizes.
         if !plan.regions.is_empty() {
             return None;
         }
@@ -69,7 +69,7 @@ impl Layout {
         layout.needs_most().then_some(layout)
     }
 
-    /// Whether it needs most of its buffers: a small input behind a large one shall not have its memory.
+    /// Whether it needs most of its buffers: a small input after a large one must not keep the large block.
     fn needs_most(&self) -> bool {
         let buffers = &self.buffers;
         // bounded: by the nodes and values of the graph
@@ -94,7 +94,7 @@ struct Adapting<'a> {
     selection: &'a Selection,
     before: &'a Layout,
     facts: Vec<Arc<Fact>>,
-    /// By value: whether its fact is another than before.
+    /// By value: whether its fact changed.
     has_changed: Vec<bool>,
     places: Vec<Arc<Place>>,
     steps: Vec<Arc<StepLayout>>,
@@ -115,7 +115,7 @@ impl Adapting<'_> {
             if !node.inputs.iter().flatten().any(|id| self.has_changed[id.index()]) {
                 continue;
             }
-            // What is wrong is told by who plans from the beginning.
+            // Errors are reported by planning from scratch.
             let facts = inferred(graph, node, |id| &self.facts[id.index()]).ok()?;
             for (&output, fact) in node.outputs.iter().zip(facts) {
                 if let Some(output) = output
@@ -183,7 +183,7 @@ impl Adapting<'_> {
         Some(())
     }
 
-    /// Whether only a run can tell the shapes of a step, as before.
+    /// Whether the shapes of a step are only known at run time, as before.
     fn is_dynamic(&self, step: &Step) -> bool {
         let fact = |id: &ValueId| &*self.facts[id.index()];
         let outputs = || step.outputs.iter().flatten().map(fact);
@@ -197,7 +197,7 @@ impl Adapting<'_> {
         self.facts[id.index()].shape()
     }
 
-    /// An output where it was before, of another size.
+    /// Keeps an output's place, with another size.
     fn place_output(&mut self, id: ValueId) -> Option<()> {
         if !self.has_changed[id.index()] {
             return Some(());
@@ -219,7 +219,7 @@ impl Adapting<'_> {
         Some(())
     }
 
-    /// The outputs of a step that does not run: they are known, or its input under another shape.
+    /// The outputs of a step that does not run: they are known, or aliases of its input.
     fn place_skipped(&mut self, step: &Step) -> Option<()> {
         for &id in step.outputs.iter().flatten() {
             let fact = &self.facts[id.index()];

@@ -1,4 +1,4 @@
-//! The last of planning a layout: buffers get their places, and steps their slices.
+//! The end of planning a layout: buffers are placed, and steps get their slices.
 
 // collects are bounded: as long as the graph's lists
 
@@ -13,16 +13,16 @@ use crate::plan::arena::{Buffer, Placement};
 use crate::plan::branches::{self, Block};
 use crate::plan::{Split, Step};
 
-/// The buffers of a block: what they are for, and where.
+/// The buffers of a block: their purpose, and their position.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    /// As large as what they may hold: in a layout that follows another of nearly the same sizes, more than
-    /// it needs.
+    /// Their sizes, which are larger than needed in a layout that follows another one of nearly the same
+    /// sizes.
     pub(super) buffers: Vec<Buffer>,
     pub(super) ranges: Vec<Range<usize>>,
-    /// By value: its buffer, if it lives in the arena.
+    /// By value: its buffer, if it is in the arena.
     pub(super) roots: Vec<Option<usize>>,
-    /// By step: the buffer of its scratch.
+    /// By step: the buffer of its scratch memory.
     pub(super) scratch: Vec<Option<usize>>,
 }
 
@@ -36,8 +36,8 @@ impl Draft {
 }
 
 impl Builder<'_> {
-    /// Where sizes have outgrown those of a layout by little, as they do from token to token, makes the
-    /// buffers that did larger by a quarter: so the layouts to come need no other places. Whether it did.
+    /// Where sizes slightly exceed those of another layout, as they do from token to token, enlarges those
+    /// buffers by a quarter, so that subsequent layouts need no new placement. Returns whether it did.
     fn leave_room(&mut self, near: Option<&Layout>) -> bool {
         let Some(near) = near.map(|near| &near.buffers.buffers) else { return false };
         let sum = |buffers: &[Buffer]| {
@@ -91,7 +91,7 @@ impl Builder<'_> {
             }
         });
         let steps = steps.map(Arc::new).collect();
-        // Inputs that are moved in are among them.
+        // Including inputs that are moved in.
         let given = self.plan.graph.inputs().iter().copied();
         let made =
             self.plan.graph.value_ids().filter(|&id| self.is_made(id)).chain(given).collect();
@@ -125,7 +125,7 @@ impl Builder<'_> {
     }
 }
 
-/// The slices of a step: its inputs, its outputs, its scratch.
+/// The slices of a step: its inputs, outputs and scratch memory.
 pub(super) fn split<'p>(
     step: &Step,
     in_place: &[(usize, usize)],

@@ -1,4 +1,4 @@
-//! What runs tell: in a span that bears their tag, in events, and in traces of their own.
+//! The events of runs, in a span with their tag, and their traces.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ fn hooked(hook: impl Fn() + Send + Sync + 'static) -> Session {
 }
 
 /// The events of a run.
-fn told(session: &Session, options: &RunOptions) -> Vec<(Level, String)> {
+fn run_events(session: &Session, options: &RunOptions) -> Vec<(Level, String)> {
     let events = events(|| {
         let _ = session.run_with([("x", &x())], options);
     });
@@ -32,7 +32,7 @@ fn told(session: &Session, options: &RunOptions) -> Vec<(Level, String)> {
 }
 
 #[test]
-fn a_tagged_run_is_a_span_around_all_that_its_thread_tells() {
+fn a_tagged_run_is_a_span_around_the_events_of_its_thread() {
     let session = hooked(|| tracing::info!("the kernel"));
     let of = |options: RunOptions| {
         heard(|| {
@@ -52,24 +52,24 @@ fn a_tagged_run_is_a_span_around_all_that_its_thread_tells() {
 }
 
 #[test]
-fn a_run_tells_how_it_ended_and_how_much_that_matters() {
+fn a_run_emits_its_outcome_with_a_severity() {
     let debug = |text: &str| (Level::DEBUG, text.to_owned());
     let begins = debug("a run begins");
     let inputs = (Level::TRACE, "its inputs are `x` float[2,3]".to_owned());
-    let done = told(&hooked(|| {}), &RunOptions::new());
+    let done = run_events(&hooked(|| {}), &RunOptions::new());
     assert_eq!(done, [begins.clone(), inputs.clone(), debug("the run is done")]);
     let panicking = hooked(|| std::panic::resume_unwind(Box::new("odd")));
-    let failed = told(&panicking, &RunOptions::new());
+    let failed = run_events(&panicking, &RunOptions::new());
     let text = "the run failed: node `Add_0` (Add) panicked: odd".to_owned();
     assert_eq!(failed, [begins.clone(), inputs.clone(), (Level::ERROR, text)]);
     let cancel = Cancel::new();
     cancel.cancel();
-    let cancelled = told(&hooked(|| {}), &RunOptions::new().cancel(&cancel));
+    let cancelled = run_events(&hooked(|| {}), &RunOptions::new().cancel(&cancel));
     assert_eq!(cancelled, [begins, inputs, (Level::INFO, "the run was cancelled".to_owned())]);
 }
 
 #[test]
-fn a_run_chooses_for_itself_and_the_session_for_the_others() {
+fn options_of_a_run_override_those_of_the_session() {
     let of = |session: Option<Severity>, run: Option<Severity>| {
         let builder = Session::builder().threads(1);
         let builder = match session {
@@ -78,7 +78,7 @@ fn a_run_chooses_for_itself_and_the_session_for_the_others() {
         };
         let session = builder.commit(ModelBytes::from_vec(gated())).unwrap();
         let options = run.map_or(RunOptions::new(), |it| RunOptions::new().log_severity(it));
-        told(&session, &options).len()
+        run_events(&session, &options).len()
     };
     let (verbose, warning) = (Some(Severity::Verbose), Some(Severity::Warning));
     assert_eq!((of(None, None), of(warning, None)), (3, 0));
@@ -86,14 +86,14 @@ fn a_run_chooses_for_itself_and_the_session_for_the_others() {
     let session = Session::builder().threads(1).log_verbosity(0);
     let session = session.commit(ModelBytes::from_vec(gated())).unwrap();
     let n_details = |options: &RunOptions| {
-        told(&session, options).iter().filter(|(level, _)| *level == Level::TRACE).count()
+        run_events(&session, options).iter().filter(|(level, _)| *level == Level::TRACE).count()
     };
     assert_eq!(n_details(&RunOptions::new()), 0);
     assert_eq!(n_details(&RunOptions::new().log_verbosity(1)), 1);
     assert_eq!(n_details(&RunOptions::new().log_verbosity(0)), 0);
 }
 
-/// The traces in a folder, in the order of their names.
+/// The traces in a folder, sorted by file name.
 fn traces(folder: &Path) -> Vec<Vec<Json>> {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = files.collect();
@@ -107,7 +107,7 @@ fn named<'a>(trace: &'a [Json], name: &str) -> Vec<&'a Json> {
 }
 
 #[test]
-fn a_run_writes_a_trace_of_itself_with_and_without_one_of_the_session() {
+fn a_run_writes_its_own_trace_with_and_without_one_of_the_session() {
     for is_profiled in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let builder = Session::builder().threads(1).level(Optimization::Disable);
@@ -115,7 +115,7 @@ fn a_run_writes_a_trace_of_itself_with_and_without_one_of_the_session() {
         let session = builder.commit(ModelBytes::from_vec(gated())).unwrap();
         let options = RunOptions::new().tag("one").enable_profiling(folder.path().join("run"));
         session.run([("x", &x())]).unwrap();
-        // The second of two in one millisecond takes another name.
+        // The second of two in one millisecond has another name.
         for _ in 0..2 {
             let outputs = session.run_with([("x", &x())], &options).unwrap();
             let y = outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap();
@@ -142,7 +142,7 @@ fn a_run_writes_a_trace_of_itself_with_and_without_one_of_the_session() {
 }
 
 #[test]
-fn runs_at_once_write_a_trace_each() {
+fn concurrent_runs_write_separate_traces() {
     let folder = tempfile::tempdir().unwrap();
     let session = Session::builder().threads(1).commit(ModelBytes::from_vec(gated())).unwrap();
     let options = RunOptions::new().enable_profiling(folder.path().join("run"));
@@ -161,7 +161,7 @@ fn runs_at_once_write_a_trace_each() {
 }
 
 #[test]
-fn a_run_that_fails_has_a_trace_and_one_without_a_place_for_it_is_done() {
+fn a_failed_run_has_a_trace_and_an_unwritable_trace_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let panicking = hooked(|| std::panic::resume_unwind(Box::new("odd")));
     let options = RunOptions::new().enable_profiling(folder.path().join("run"));
@@ -171,9 +171,9 @@ fn a_run_that_fails_has_a_trace_and_one_without_a_place_for_it_is_done() {
     let nowhere = RunOptions::new().enable_profiling(folder.path().join("no/such"));
     let session = hooked(|| {});
     assert!(session.run_with([("x", &x())], &nowhere).is_ok());
-    let events = told(&session, &nowhere);
+    let events = run_events(&session, &nowhere);
     let is_lost = |(level, text): &(Level, String)| {
-        *level == Level::WARN && text.starts_with("the trace of the run is lost: ")
+        *level == Level::WARN && text.starts_with("the trace of the run cannot be written: ")
     };
     assert_eq!(events.iter().filter(|event| is_lost(event)).count(), 1, "{events:?}");
 }
