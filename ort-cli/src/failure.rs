@@ -80,7 +80,7 @@ pub(crate) enum Failure {
     Measure(#[from] ort_session::MeasureError),
     /// The system has no such report.
     #[error("this system does not report the memory of processes")]
-    NotTold,
+    NotReported,
     /// The number of input folders is neither zero nor that of the models.
     #[error("--inputs is given {n_folders} times for {}: give it once for each, or not at all", plural(*n_models, "model"))]
     InputFolders { n_folders: usize, n_models: usize },

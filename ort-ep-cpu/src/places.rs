@@ -91,7 +91,11 @@ impl<'a> Indices<'a> {
     }
 }
 
-fn add_offsets<I: Copy + Into<i64>>(indices: &[I], axes: &[IndexedAxis], places: &mut [usize]) -> bool {
+fn add_offsets<I: Copy + Into<i64>>(
+    indices: &[I],
+    axes: &[IndexedAxis],
+    places: &mut [usize],
+) -> bool {
     let mut fit = true;
     match axes {
         [] => {}

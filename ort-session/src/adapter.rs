@@ -230,9 +230,6 @@ mod tests {
         assert_eq!(error.to_string(), "parameter `t` holds strings, which an adapter cannot");
         let one = || ("a".to_owned(), Tensor::scalar(1_f32));
         let error = Adapter::new(1, 1, [one(), one()]).to_bytes().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "the file would not be valid: adapter: parameter \"a\" occurs twice"
-        );
+        assert_eq!(error, "the file would not be valid: adapter: parameter \"a\" occurs twice");
     }
 }

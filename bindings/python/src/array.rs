@@ -17,7 +17,7 @@ use ort_session::Tensor;
 use pyo3::PyErr;
 use pyo3::prelude::*;
 
-use crate::dlpack::Lent;
+use crate::dlpack::Consumed;
 
 /// Memory for elements, and its owner. It does not move.
 #[pyclass(frozen, module = "ort_rs._native")]
@@ -37,7 +37,7 @@ pub(crate) struct Block {
 enum Owner {
     Tensor(Tensor),
     Object(Py<PyAny>),
-    Lent(Lent),
+    Lent(Consumed),
     /// The caller that passed the address.
     Caller,
 }
@@ -82,7 +82,7 @@ impl Block {
     pub(crate) fn of_lent(
         (address, len): (usize, usize),
         is_writable: bool,
-        lent: Lent,
+        lent: Consumed,
     ) -> Option<Self> {
         let data = pointer((address, len))?;
         Some(Self { data, len, is_writable, _owner: Owner::Lent(lent) })

@@ -76,7 +76,7 @@ fn a_table_shows_operators_at_their_fastest() {
         Add        chain/avx2      1  20 µs  25.0 %      0.6    0.6 %   7.5    75.3 %  memory  –
         Transpose  eval            2  10 µs  12.5 %        –        –  20.1   200.7 %  memory  ?
 
-        reference eval takes 12.5 % of the time
+        share of time in plain eval: 12.5 %
     "#]];
     check(&profile().operators_text(), &expected);
 }

@@ -30,7 +30,7 @@ impl Profile {
             table.row([operator, kernel, calls, a, b, c, d, e, f, g, h]);
         }
         let share = number::significant((self.eval_share() * 1000.0).round() / 10.0);
-        format!("\n{table}\n\n  reference eval takes {share} % of the time")
+        format!("\n{table}\n\n  share of time in plain eval: {share} %")
     }
 
     pub(crate) fn nodes_text(&self, max: usize) -> String {

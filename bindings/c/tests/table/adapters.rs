@@ -6,7 +6,7 @@ use std::ptr::{null, null_mut};
 use onnxruntime::ort_sys::OrtErrorCode;
 use ort_session::{Adapter, Tensor};
 
-use crate::call::{call, failed, made, ok, refused};
+use crate::call::{call, failed, made, ok, rejected};
 use crate::{numbers, run_with, session, tensor};
 
 fn adapter(name: &str) -> Vec<u8> {
@@ -53,7 +53,7 @@ fn files_that_are_no_adapters_are_refused() {
     assert_eq!(code, OrtErrorCode::ORT_INVALID_ARGUMENT);
     assert!(message.contains("model: not an adapter"), "{message}");
     assert!(out.is_null());
-    refused(call!(CreateLoraAdapter(null(), null_mut(), &raw mut out)), "adapter_file_path");
+    rejected(call!(CreateLoraAdapter(null(), null_mut(), &raw mut out)), "adapter_file_path");
     std::fs::write(path("good"), adapter("b")).unwrap();
     let good = text("good");
     let adapter = made!(CreateLoraAdapter(good.as_ptr(), null_mut()));

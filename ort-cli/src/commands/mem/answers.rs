@@ -15,8 +15,8 @@ const NOTEWORTHY_BYTES: u64 = 64 << 10;
 pub(super) fn answers(timeline: &Timeline) -> Vec<String> {
     let stages = &timeline.stages;
     let mut answers = vec![model(timeline), private(&stages[AFTER_RUNS])];
-    answers.push(came_back(stages));
-    answers.push(stayed(&stages[BEFORE_LOAD], &stages[AFTER_DROP]));
+    answers.push(released(stages));
+    answers.push(remaining(&stages[BEFORE_LOAD], &stages[AFTER_DROP]));
     answers.push(growth(&stages[AFTER_DROP], &stages[AFTER_SECOND_DROP]));
     answers
 }

@@ -163,8 +163,8 @@ fn wait_for_threads(n_threads: u64) -> Result<(), Failure> {
 
 impl Stage {
     fn measure(models: &[PathBuf], loaded: &[(Session, Inputs)]) -> Result<Self, Failure> {
-        let mappings = Process::Own.mappings()?.ok_or(Failure::NotTold)?;
-        let process = process_memory()?.ok_or(Failure::NotTold)?;
+        let mappings = Process::Own.mappings()?.ok_or(Failure::NotReported)?;
+        let process = process_memory()?.ok_or(Failure::NotReported)?;
         let mut kinds = BTreeMap::new();
         for mapping in &mappings {
             let sum: &mut Pages = kinds.entry(mapping.kind).or_default();
