@@ -247,7 +247,7 @@ impl ByteConv {
             let bias = match bias {
                 Some(bias) => *bias.get(i).ok_or(OpError::InputValue {
                     index: BIAS,
-                    what: "expected one value per output channel",
+                    what: "one value per output channel is needed",
                 })?,
                 None => 0,
             };
@@ -260,12 +260,12 @@ impl ByteConv {
     fn fill_factors(&self, inputs: Inputs<'_>, factors: &mut [f32]) -> Result<(), KernelError> {
         let scale = |index: usize| -> Result<f32, KernelError> {
             let scale = inputs.tensor(index)?.as_slice::<f32>()?;
-            let what = "expected a single value";
+            let what = "a single value is needed";
             Ok(*scale.first().ok_or(OpError::InputValue { index, what })?)
         };
         let (x, y, w) = (scale(1)?, scale(6)?, inputs.tensor(4)?.as_slice::<f32>()?);
         if w.len() != 1 && w.len() != factors.len() {
-            let what = "expected one value, or one per channel";
+            let what = "one value, or one per channel is needed";
             return Err(OpError::InputValue { index: 4, what }.into());
         }
         for (factor, w) in factors.iter_mut().zip(w.iter().cycle()) {
