@@ -11,7 +11,7 @@ use ort_sys::{OrtAllocator, OrtErrorCode};
 use crate::error::Error;
 use crate::ffi::{Memory, OutHandle, export};
 
-/// An adapter that options of runs share with the program.
+/// An adapter, shared by the program and by run options.
 #[derive(Clone, Debug)]
 pub(crate) struct LoraAdapter(pub(crate) Arc<Adapter>);
 
@@ -25,7 +25,7 @@ impl From<AdapterError> for Error {
 }
 
 export! {
-    /// The allocator would be a device's.
+    /// The allocator is ignored: it is for devices.
     fn CreateLoraAdapter(
         adapter_file_path: &Path,
         _allocator: *mut OrtAllocator,

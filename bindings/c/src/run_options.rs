@@ -31,11 +31,11 @@ struct State {
     adapters: Vec<Arc<Adapter>>,
 }
 
-/// What the options say of one run.
+/// The options of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OfRun {
     pub(crate) options: ort_session::RunOptions,
-    /// Their parameters are inputs, in place of those of the same name.
+    /// Their parameters are inputs, and replace those with the same name.
     pub(crate) adapters: Vec<Arc<Adapter>>,
 }
 
@@ -58,7 +58,7 @@ impl RunOptions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same as ort-session's type.
+    /// The same as a run takes it.
     pub(crate) fn of_run(&self) -> OfRun {
         let state = self.state();
         let options = ort_session::RunOptions::new().cancel(&state.cancel);

@@ -21,7 +21,7 @@ pub(crate) struct LoraAdapter {
 }
 
 impl LoraAdapter {
-    /// Sets its parameters in a feed, also those that the feed has, as onnxruntime does.
+    /// Adds its parameters to a feed, replacing existing ones, as onnxruntime does.
     pub(crate) fn put(&self, feed: &Bound<'_, PyDict>) -> PyResult<()> {
         let parameters = self.parameters.lock().unwrap_or_else(PoisonError::into_inner);
         match &*parameters {
@@ -48,7 +48,7 @@ impl LoraAdapter {
     }
 }
 
-/// What an adapter file holds.
+/// The contents of an adapter file.
 #[pyfunction]
 pub(crate) fn read_adapter(py: Python<'_>, path: PathBuf) -> PyResult<Contents<'_>> {
     let adapter = py.detach(|| Adapter::from_path(path)).map_err(runtime)?;

@@ -70,7 +70,7 @@ def test_a_run_has_the_parameters_as_inputs(package, model, tmp_path):
     both = written(package, tmp_path / "both", w=W, v=10 * W)
     (y,) = session.run(None, {"x": X, "v": W}, options(package, written(package, tmp_path / "w", w=W)))
     assert y.tolist() == [12, 24, 36]
-    # In place of what is fed.
+    # They replace values in the feed.
     (y,) = session.run(["y"], {"x": X, "v": X, "w": X}, options(package, both))
     assert y.tolist() == [21, 42, 63]
     # An adapter without a file has no parameters.

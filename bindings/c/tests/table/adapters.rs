@@ -15,7 +15,7 @@ fn adapter(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_run_has_the_parameters_of_active_adapters_as_inputs() {
+fn parameters_of_active_adapters_are_inputs_of_a_run() {
     let session = session();
     let bytes = adapter("b");
     let adapter = made!(CreateLoraAdapterFromArray(bytes.as_ptr().cast(), bytes.len(), null_mut()));
@@ -38,7 +38,7 @@ fn a_run_has_the_parameters_of_active_adapters_as_inputs() {
 }
 
 #[test]
-fn files_that_are_no_adapters_are_refused() {
+fn files_that_are_not_adapters_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let text = |name: &str| CString::new(path(name).to_str().unwrap()).unwrap();
