@@ -253,7 +253,7 @@ fn nchwc_values_that_a_reader_does_not_support_are_rejected() {
         node `Softmax` (Softmax): it cannot read data in NCHWc
         node `Relu` (Relu): the graph returns its result, which is in NCHWc
         node `Mul` (Mul): some of its inputs are in NCHWc and some are not
-        node `Concat` (Concat): it does not concatenate channels
+        node `Concat` (Concat): it does not concatenate along channels
         node `MaxPool` (MaxPool): some of its inputs are in NCHWc and some are not
         node `ReorderInput` (ReorderInput): its input is in NCHWc already
         node `ReorderOutput` (ReorderOutput): its input is in NCHW

@@ -28,8 +28,8 @@ pub(crate) fn keys(_repository: &Repository) -> String {
 
 fn what(key: &ConfigKey) -> String {
     match key.refused() {
-        Some(("", reason)) => format!("Anything else is rejected: {reason}."),
-        Some((value, reason)) => format!("{} `{value}` is rejected: {reason}.", key.doc),
+        Some(("", reason)) => format!("Anything else is refused: {reason}."),
+        Some((value, reason)) => format!("{} `{value}` is refused: {reason}.", key.doc),
         None => key.doc.to_owned(),
     }
 }

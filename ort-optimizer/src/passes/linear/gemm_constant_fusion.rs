@@ -248,7 +248,7 @@ mod tests {
                   g4 = Gemm-13 [beta: 0.0] (x, b, c)
                   p = Mul-14 (c, g4)
                 }
-                1 refused: the summand may stretch the product
+                1 refused: the summand may broadcast the product
                 1 refused: the constant differs within a channel
                 1 refused: a value within it is used elsewhere
                 2 refused: it computes with integers, or without its bias"#]],

@@ -109,7 +109,7 @@ mod tests {
                   h = Gemm-13 (i, i)
                   j = Add-14 (h, i)
                 }
-                3 refused: the summand may stretch the product
+                3 refused: the summand may broadcast the product
                 1 refused: a value within it is used elsewhere
                 1 refused: it computes with integers"#]],
         );

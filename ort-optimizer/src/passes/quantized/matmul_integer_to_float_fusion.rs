@@ -201,7 +201,7 @@ mod tests {
                 1 refused: its result is not f32
                 1 refused: its left operand has several zero points
                 1 refused: a value within it is used elsewhere
-                1 refused: what is added is not one number for each column"#]],
+                1 refused: the summand is not one number per column"#]],
         );
     }
 }

@@ -61,7 +61,7 @@ mod tests {
                   u = Add-14 (f, g)
                   y = com.microsoft:MatMulNBits-1 [K: 16, N: 2, block_size: 16] (x, w, s, _, _, c)
                 }
-                1 refused: what is added is not one number for each column
+                1 refused: the summand is not one number per column
                 2 refused: the product is used elsewhere"#]],
         );
     }

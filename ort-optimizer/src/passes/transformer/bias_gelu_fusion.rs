@@ -78,7 +78,7 @@ mod tests {
                   e = Add-14 (b, w)
                   t = Gelu-20 [approximate: "tanh"] (e)
                 }
-                1 refused: it is another Gelu"#]],
+                1 refused: it is the approximate Gelu"#]],
         );
     }
 

@@ -53,7 +53,7 @@ mod tests {
                   v = com.microsoft:FastGelu-1 (z, b)
                   w = Gelu-20 [approximate: "tanh"] (v)
                 }
-                1 refused: it is another Gelu
+                1 refused: it is the approximate Gelu
                 1 refused: it is not f32"#]],
         );
     }

@@ -308,7 +308,7 @@ fn slower_or_unsupported_nodes_stay_in_nchw() {
               f = Relu-14 (x)
             }
             2 refused: reordering would take longer than it gains
-            1 refused: it is no convolution of images
+            1 refused: it is not a convolution of images
             1 refused: its filters are not constant
             1 refused: its groups are not whole blocks"#]],
     );

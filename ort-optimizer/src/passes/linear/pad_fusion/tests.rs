@@ -94,11 +94,11 @@ fn what_is_no_padding_stays() {
               i = MaxPool-12 [kernel_shape: [1]] (p5)
             }
             2 refused: it pads with something other than zeros
-            1 refused: the border is not one of images
+            1 refused: it does not pad spatial axes only
             1 refused: its padding follows from the shape
-            1 refused: its own padding does not count
+            1 refused: its own padding is not counted
             1 refused: the zeros may be larger than what they surround
-            1 refused: its indices count the border
-            1 refused: a window may lie in the border, or hang over its end"#]],
+            1 refused: its indices include the border
+            1 refused: a window may lie in the border, or exceed its end"#]],
     );
 }

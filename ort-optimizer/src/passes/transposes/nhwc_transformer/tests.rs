@@ -67,6 +67,6 @@ fn nodes_that_would_be_slower_stay() {
               c = MaxPool-12 [kernel_shape: [2, 2]] (f)
               e = QLinearConv-10 (x, s, z, k, s, wz, s, z)
             }
-            2 refused: Transposes around it would cost more"#]],
+            2 refused: the Transposes around it would cost more than it gains"#]],
     );
 }

@@ -25,7 +25,7 @@ fn neighbours_become_one_or_none() {
               z = Transpose-13 [perm: [2, 0, 1]] (x)
               w = Identity-13 (v)
             }
-            1 refused: nowhere else would it move less"#]],
+            1 refused: it would not move fewer bytes elsewhere"#]],
     );
 }
 
@@ -56,7 +56,7 @@ fn pairs_cancel_across_nodes_between_them() {
               e_2 = Softmax-13 [axis: 2] (d_2)
               y = Concat-13 [axis: 1] (e_2, d_2)
             }
-            1 refused: nowhere else would it move less"#]],
+            1 refused: it would not move fewer bytes elsewhere"#]],
     );
 }
 
@@ -185,7 +185,7 @@ fn quantized_tensors_are_moved_as_bytes() {
               c_2 = QuantizeLinear-13 (y, s, z)
               c = Transpose-13 [perm: [0, 2, 1]] (c_2)
             }
-            2 refused: nowhere else would it move less"#]],
+            2 refused: it would not move fewer bytes elsewhere"#]],
     );
 }
 
@@ -210,7 +210,7 @@ fn transposes_move_before_growing_and_after_shrinking_nodes() {
               b_2 = ReduceMax-13 [axes: [1], keepdims: 0] (y)
               b = Transpose-13 [perm: [1, 0]] (b_2)
             }
-            2 refused: nowhere else would it move less"#]],
+            2 refused: it would not move fewer bytes elsewhere"#]],
     );
 }
 
@@ -234,7 +234,7 @@ fn constants_are_transposed_at_no_cost() {
               value = Transpose-13 [perm: [1, 0]] (k)
               y = Add-14 (x, value)
             }
-            1 refused: nowhere else would it move less"#]],
+            1 refused: it would not move fewer bytes elsewhere"#]],
     );
 }
 
@@ -255,7 +255,7 @@ fn single_dimensions_move_as_a_reshape() {
               a = Reshape-13 (x, value)
               b = Reshape-5 (y, value_2)
             }
-            1 refused: nowhere else would it move less"#]],
+            1 refused: it would not move fewer bytes elsewhere"#]],
     );
 }
 
@@ -304,7 +304,7 @@ fn other_readers_get_the_original_value() {
                 p = Neg-13 (d)
               }] (c)
             }
-            2 refused: nowhere else would it move less"#]],
+            2 refused: it would not move fewer bytes elsewhere"#]],
     );
 }
 
@@ -346,7 +346,7 @@ fn unsupported_or_slower_nodes_stay() {
               c2 = Reshape-14 (c1, shape)
               c = Transpose-13 (c2)
             }
-            7 refused: nowhere else would it move less"#]],
+            7 refused: it would not move fewer bytes elsewhere"#]],
     );
 }
 
@@ -365,6 +365,6 @@ fn a_transpose_with_an_extra_operand_stays() {
               a2 = Relu-14 (a1)
               a = Transpose-13 [perm: [0, 2, 1]] (y, a2)
             }
-            1 refused: nowhere else would it move less"#]],
+            1 refused: it would not move fewer bytes elsewhere"#]],
     );
 }

@@ -106,7 +106,7 @@ fn convolutions_with_other_weights_stay_float() {
               y = QLinearConv-10 (xq, s, u, wu, s, u, t, u)
               p = QLinearConv-10 (xq, s, u, w, s, one, t, u)
             }
-            1 refused: it has scales of which one is not enough, or which are not valid
+            1 refused: its scales are invalid, or more than the operator supports
             1 refused: its weights are not constant"#]],
     );
 }
@@ -152,7 +152,7 @@ fn convolutions_with_another_bias_or_result_stay_float() {
               e = Conv-11 (x1, w1, b)
               q = QuantizeLinear-13 (e, t, u)
             }
-            1 refused: its quantized values are of types that do not go together
+            1 refused: the types of its quantized values cannot be combined
             2 refused: its bias is not quantized like its products"#]],
     );
 }

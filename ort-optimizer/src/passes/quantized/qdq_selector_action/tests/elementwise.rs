@@ -141,7 +141,7 @@ fn operands_of_mixed_types_stay_float() {
               e = QuantizeLinear-13 (p, s, i)
               a = com.microsoft:QLinearAdd-1 (xq, s, u, yq, s, u, s, u)
             }
-            2 refused: its quantized values are of types that do not go together
+            2 refused: the types of its quantized values cannot be combined
             1 refused: not all of its operands are quantized or constant"#]],
     );
 }

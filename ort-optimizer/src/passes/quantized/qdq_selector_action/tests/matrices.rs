@@ -138,8 +138,8 @@ fn other_products_of_matrices_stay_float() {
               q = QuantizeLinear-13 (f, t, u)
             }
             1 refused: its weights are not constant
-            1 refused: it has scales of which one is not enough, or which are not valid
-            1 refused: it is no product with a constant matrix
+            1 refused: its scales are invalid, or more than the operator supports
+            1 refused: it is not a product with a constant matrix
             2 refused: its bias is not quantized like its products"#]],
     );
 }

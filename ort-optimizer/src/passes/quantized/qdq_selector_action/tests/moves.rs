@@ -98,8 +98,8 @@ fn data_moved_to_other_nodes_or_changed_stays_float() {
               d = Resize-13 [mode: "linear"] (x1, _, double)
               r = QuantizeLinear-13 (d, s, u)
             }
-            2 refused: its results are not all quantized as its operand is
-            1 refused: it has scales of which one is not enough, or which are not valid
-            1 refused: its results are not elements of what it resizes"#]],
+            2 refused: its results are not all quantized like its operand
+            1 refused: its scales are invalid, or more than the operator supports
+            1 refused: its results are not elements of its input"#]],
     );
 }
