@@ -28,8 +28,8 @@ pub(crate) fn keys(_repository: &Repository) -> String {
 
 fn what(key: &ConfigKey) -> String {
     match key.refused() {
-        Some(("", reason)) => format!("Anything else is refused: {reason}."),
-        Some((value, reason)) => format!("{} `{value}` is refused: {reason}.", key.doc),
+        Some(("", reason)) => format!("Anything else is rejected: {reason}."),
+        Some((value, reason)) => format!("{} `{value}` is rejected: {reason}.", key.doc),
         None => key.doc.to_owned(),
     }
 }
@@ -119,7 +119,7 @@ mod tests {
         let table = keys(&Repository::of(&[]));
         let row = "| `session.disable_prepacking` | 0 or 1 | 0 | yes | 1 lets kernels";
         assert!(table.contains(row), "{table}");
-        let row = "| `ep.context_enable` | 0 | 0 | refused | Anything else is refused: models are";
+        let row = "| `ep.context_enable` | 0 | 0 | refused | Anything else is rejected: models are";
         assert!(table.contains(row), "{table}");
     }
 
