@@ -189,7 +189,9 @@ fn only_an_assumed_block_size_causes_a_warning() {
         |builder: SessionBuilder| builder.commit(ModelBytes::from_vec(model.clone())).unwrap();
     let session = commit(Session::builder());
     let [warning] = &session.metadata().warnings[..] else { panic!("one warning") };
-    assert!(warning.starts_with("the block size of the com.microsoft.nchwc nodes is assumed to be "));
+    assert!(
+        warning.starts_with("the block size of the com.microsoft.nchwc nodes is assumed to be ")
+    );
     let x = Tensor::from_slice(&[1, 3, 2, 2], &[1.0_f32; 12]).unwrap();
     for (size, expected) in [("8", [24.0_f32, 27.0]), ("16", [48.0, 51.0])] {
         let builder = Session::builder().config("session.nchwc_block_size", size).unwrap();
