@@ -165,7 +165,7 @@ fn a_file_without_evidence_is_lowered_with_the_stated_block_size() {
         let assumed = report.assumed_block_size.unwrap();
         assert_eq!(assumed.block_size, expected, "{own:?}");
         let text = assumed.to_string();
-        assert!(text.contains(&format!("is taken for {expected}: the file does not state it")));
+        assert!(text.contains(&format!("is assumed to be {expected}: the file does not state it")));
         assert!(text.contains("between 8 and 16 (`Conv`, `Conv`; "), "{text}");
     }
     let stated = Options { nchwc_block_size: Some(8), ..Options::default() };
