@@ -122,7 +122,7 @@ fn each_worker_needs_its_processors() {
     assert_eq!(called("1", "").code, Some(0));
     let wrong = called("2", "1;1");
     assert_eq!(wrong.code, Some(1));
-    assert!(wrong.stderr.contains("affinities for 2 threads beside the caller"), "{wrong:?}");
+    assert!(wrong.stderr.contains("affinities are for 2 threads besides the caller"), "{wrong:?}");
     let none = called("2", "0");
     assert_eq!(none.code, Some(2));
     assert!(none.stderr.contains("`0` in group 1 is no processor"), "{none:?}");
