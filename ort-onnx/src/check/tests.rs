@@ -70,6 +70,25 @@ fn what_would_take_more_than_the_limits_is_refused() {
     assert!(refused(&many).ends_with(": the file exceeds the limit on ratio"));
 }
 
+/// Lists are passed over in one go, up to the element that is too much.
+#[test]
+fn a_long_list_is_refused_at_the_first_element_that_is_too_much() {
+    let n = 100;
+    let lists = [
+        AttributeProto { ints: vec![300; n], ..AttributeProto::default() },
+        AttributeProto { ints: vec![-1; n], ..AttributeProto::default() },
+        AttributeProto { floats: vec![1.0; n], ..AttributeProto::default() },
+        AttributeProto { strings: vec!["text".into(); n], ..AttributeProto::default() },
+    ];
+    for (list, name) in lists.into_iter().zip(["ints", "ints", "floats", "strings"]) {
+        let bytes = model(vec![node(list)]).encode_to_vec();
+        let passes = |base| check(&bytes, &Limits { ratio: 0, base, ..Limits::default() });
+        let most = (0..1 << 16).find(|&base| passes(base).is_ok()).unwrap();
+        let path = format!("graph.node.attribute.{name}[{}]", n - 1);
+        assert_eq!(passes(most - 1), Err(OnnxError::Limit { limit: "ratio", path }));
+    }
+}
+
 /// Whatever passes the check can be decoded.
 #[test]
 fn damaged_bytes_are_refused_by_the_check_and_not_by_the_decoder() {
