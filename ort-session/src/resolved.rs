@@ -97,7 +97,8 @@ impl Resolved {
         self.load_limits.check_file(&parsed.graph)?;
         let origins = Origins::of(&parsed.graph, &bytes, &external);
         let registry = ort_ops::registry().with(&self.operators);
-        let build = || self.bounded(|| import(&parsed, &registry, self.import_limits));
+        let denotations = self.free_dims.denotations(&parsed.graph);
+        let build = || self.bounded(|| import(parsed, &registry, self.import_limits));
         let model = self.or_ended("build", profiler.during("build", build).map_err(Box::new))?;
         let mut warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
         let mut packing_warnings = Vec::new();
@@ -107,7 +108,7 @@ impl Resolved {
         self.check_end("optimize")?;
         if !is_packed {
             packing_warnings.extend(self.without_forms(&mut graph, seal)?);
-            self.free_dims.fix(&mut graph, &parsed.graph)?;
+            self.free_dims.fix(&mut graph, &denotations)?;
             self.load_limits.check_shapes(&graph)?;
             (graph, report) = self.optimize(graph, &registry, model.info.opset(""))?;
             self.load_limits.check_shapes(&graph)?;
@@ -117,7 +118,6 @@ impl Resolved {
             self.log.event(Severity::Warning, format_args!("{warning}"));
         }
         self.tell(&report, &graph);
-        drop(parsed);
         Ok(Optimized {
             graph,
             origins,
