@@ -98,7 +98,7 @@ impl<'g, 's> Scope<'g, 's> {
     /// has to hold for itself what it returns.
     fn name_around(&self, id: ValueId) -> Option<Cow<'g, str>> {
         let (around, tensor) = (self.around?, self.graph.constant(id)?);
-        if self.graph.outputs().contains(&id) {
+        if self.graph.is_output(id) {
             return None;
         }
         let name = self.graph.value(id).name.as_str();

@@ -44,7 +44,7 @@ impl<'a> Coded<'a> {
     /// The quantized values that a value becomes, if a QuantizeLinear is all that reads it.
     pub(super) fn after(graph: &'a Graph, value: ValueId) -> Option<Self> {
         match graph.consumers(value) {
-            &[id] if !graph.outputs().contains(&value) => {
+            &[id] if !graph.is_output(value) => {
                 let quantized = Self::by(graph, id)?;
                 (graph.node(id).inputs.first() == Some(&Some(value))).then_some(quantized)
             }

@@ -5,10 +5,9 @@
 //! as it was, or both, and where its producer makes the other form a Transpose stands between. The
 //! cheapest choice is a minimum cut: transposed nodes are on the first side of it.
 
-use std::collections::HashSet;
-use std::collections::hash_map::{Entry, HashMap};
+use std::collections::hash_map::Entry;
 
-use ort_graph::{Graph, NodeId, ValueId};
+use ort_graph::{Graph, IdMap, IdSet, NodeId, ValueId};
 
 use super::cost;
 use super::form::{Operand, Place, Side, TransposedNode};
@@ -28,9 +27,9 @@ pub(super) struct Region<'g> {
     may_lay_out: bool,
     /// In the order in which they were found.
     values: Vec<ValueId>,
-    perms: HashMap<ValueId, Perm>,
+    perms: IdMap<ValueId, Perm>,
     /// What the nodes that were looked at would become, if they can be transposed.
-    forms: HashMap<NodeId, Option<TransposedNode>>,
+    forms: IdMap<NodeId, Option<TransposedNode>>,
     n_forms: usize,
 }
 
@@ -65,8 +64,8 @@ impl<'g> Region<'g> {
     ) -> Self {
         let is_seed = graph.consumers(seed).len() <= MOST_READERS;
         let values = is_seed.then_some(seed).into_iter().collect();
-        let perms = HashMap::from([(seed, perm)]);
-        let forms = HashMap::new();
+        let perms = std::iter::once((seed, perm)).collect();
+        let forms = IdMap::default();
         let mut region = Self { graph, may_lay_out, values, perms, forms, n_forms: 0 };
         let mut at = 0;
         while let Some(&value) = region.values.get(at) {
@@ -147,7 +146,7 @@ impl<'g> Region<'g> {
 
     /// Who reads a value, each perhaps more than once.
     pub(super) fn readers(&self, value: ValueId) -> Vec<Reader> {
-        let is_output = self.graph.outputs().contains(&value);
+        let is_output = self.graph.is_output(value);
         let mut readers: Vec<Reader> = is_output.then_some(Reader::Fixed).into_iter().collect();
         for &id in self.graph.consumers(value) {
             let node = self.graph.node(id);
@@ -177,15 +176,15 @@ impl<'g> Region<'g> {
 
     /// The nodes to transpose, Transposes that are to read what is transposed among them; none if all is
     /// cheapest as it is.
-    pub(super) fn cheapest(&self) -> Option<HashSet<NodeId>> {
+    pub(super) fn cheapest(&self) -> Option<IdSet<NodeId>> {
         let mut network = Network::new();
-        let (mut vertices, mut now) = (HashMap::new(), 0);
+        let (mut vertices, mut now) = (IdMap::default(), 0);
         for &value in &self.values {
             now += self.add_value(value, &mut vertices, &mut network);
         }
         let cut = network.cut();
         let transposed = vertices.into_iter().filter(|&(_, vertex)| cut.is_first(vertex));
-        let transposed: HashSet<NodeId> = transposed.map(|(node, _)| node).collect();
+        let transposed: IdSet<NodeId> = transposed.map(|(node, _)| node).collect();
         (cut.cost < now).then_some(transposed)
     }
 
@@ -194,7 +193,7 @@ impl<'g> Region<'g> {
     fn add_value(
         &self,
         value: ValueId,
-        vertices: &mut HashMap<NodeId, Vertex>,
+        vertices: &mut IdMap<NodeId, Vertex>,
         network: &mut Network,
     ) -> u64 {
         let (fact, perm) = (self.graph.fact(value), &self.perms[&value]);
@@ -240,7 +239,7 @@ impl<'g> Region<'g> {
     fn vertex(
         &self,
         id: NodeId,
-        vertices: &mut HashMap<NodeId, Vertex>,
+        vertices: &mut IdMap<NodeId, Vertex>,
         network: &mut Network,
         now: &mut u64,
     ) -> Vertex {

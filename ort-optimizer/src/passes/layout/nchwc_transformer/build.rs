@@ -1,9 +1,11 @@
 //! The patch that puts chosen nodes on blocks: values in both forms, and what leads from one to the
 //! other.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use ort_graph::{Attr, Attrs, Dim, Fact, NewNode, Node, NodeId, Patch, PatchError, ValueId};
+use ort_graph::{
+    Attr, Attrs, Dim, Fact, IdMap, IdSet, NewNode, Node, NodeId, Patch, PatchError, ValueId,
+};
 use ort_tensor::{DType, Tensor};
 
 use super::channels::Channels;
@@ -30,15 +32,15 @@ type Reordered = (ValueId, Vec<usize>, Option<Vec<usize>>);
 pub(super) struct Builder<'s> {
     pub(super) survey: &'s Survey<'s>,
     pub(super) eval: &'s dyn ConstEval,
-    chosen: &'s HashSet<NodeId>,
+    chosen: &'s IdSet<NodeId>,
     pub(super) patch: Patch,
     /// Nodes that may yet change or move; `None` for one that has moved.
     nodes: Vec<Option<NewNode>>,
     /// Where among the nodes the convolution stands that makes a value.
-    convs: HashMap<ValueId, usize>,
-    blocked: HashMap<ValueId, Blocked>,
+    convs: IdMap<ValueId, usize>,
+    blocked: IdMap<ValueId, Blocked>,
     /// What has become of values in planes.
-    planes: HashMap<ValueId, ValueId>,
+    planes: IdMap<ValueId, ValueId>,
     constants: HashMap<Reordered, ValueId>,
     /// The shapes to split and to merge channels.
     shapes: HashMap<bool, ValueId>,
@@ -47,7 +49,7 @@ pub(super) struct Builder<'s> {
 /// The patch that puts the chosen nodes on blocks, or those that cannot be, and why not.
 pub(super) fn build(
     survey: &Survey<'_>,
-    chosen: &HashSet<NodeId>,
+    chosen: &IdSet<NodeId>,
     eval: &dyn ConstEval,
 ) -> Result<Patch, Vec<(NodeId, Refusal)>> {
     let mut builder = Builder {
@@ -56,9 +58,9 @@ pub(super) fn build(
         chosen,
         patch: Patch::new(survey.graph),
         nodes: Vec::new(),
-        convs: HashMap::new(),
-        blocked: HashMap::new(),
-        planes: HashMap::new(),
+        convs: IdMap::default(),
+        blocked: IdMap::default(),
+        planes: IdMap::default(),
         constants: HashMap::new(),
         shapes: HashMap::new(),
     };
@@ -339,7 +341,7 @@ impl Builder<'_> {
             self.chosen.contains(node) && !matches!(self.survey.kinds[node], Kind::FromLast)
         };
         let graph = self.survey.graph;
-        graph.outputs().contains(&id) || !graph.consumers(id).iter().all(reads_blocks)
+        graph.is_output(id) || !graph.consumers(id).iter().all(reads_blocks)
     }
 
     fn reorder_output(&mut self, id: ValueId) -> Result<(), PatchError> {

@@ -24,9 +24,9 @@
 //! do alone, pointwise ones and small images hardly ever. What gains nothing follows its neighbours. Ties
 //! stay in planes.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
-use ort_graph::{Node, NodeId, ValueId};
+use ort_graph::{IdMap, IdSet, Node, NodeId, ValueId};
 
 use super::activations;
 use super::channels::Channels;
@@ -44,9 +44,10 @@ const ELEMENT: f64 = 30.0;
 const COPY: f64 = 16.0;
 
 /// The nodes that are to work on blocks. `pinned` do not.
-pub(super) fn choose(survey: &Survey<'_>, pinned: &HashSet<NodeId>) -> HashSet<NodeId> {
+pub(super) fn choose(survey: &Survey<'_>, pinned: &IdSet<NodeId>) -> IdSet<NodeId> {
     let lies = lies(survey);
-    let mut plan = Plan { survey, lies: &lies, network: Network::new(), vertices: HashMap::new() };
+    let mut plan =
+        Plan { survey, lies: &lies, network: Network::new(), vertices: IdMap::default() };
     let is_free = |id: &&NodeId| survey.kinds.contains_key(id) && !pinned.contains(id);
     let free: Vec<NodeId> = survey.order.iter().filter(is_free).copied().collect();
     for &id in &free {
@@ -68,9 +69,9 @@ pub(super) fn choose(survey: &Survey<'_>, pinned: &HashSet<NodeId>) -> HashSet<N
 }
 
 /// How the channels of every image would lie, were all in blocks that can be.
-fn lies(survey: &Survey<'_>) -> HashMap<ValueId, Channels> {
-    let mut lies: HashMap<ValueId, Channels> = HashMap::new();
-    let lie = |lies: &HashMap<ValueId, Channels>, id: ValueId| {
+fn lies(survey: &Survey<'_>) -> IdMap<ValueId, Channels> {
+    let mut lies: IdMap<ValueId, Channels> = IdMap::default();
+    let lie = |lies: &IdMap<ValueId, Channels>, id: ValueId| {
         let n = survey.channels(id).unwrap_or(1);
         lies.get(&id).cloned().unwrap_or_else(|| Channels::padded(n, survey.block))
     };
@@ -95,9 +96,9 @@ fn lies(survey: &Survey<'_>) -> HashMap<ValueId, Channels> {
 
 struct Plan<'s> {
     survey: &'s Survey<'s>,
-    lies: &'s HashMap<ValueId, Channels>,
+    lies: &'s IdMap<ValueId, Channels>,
     network: Network,
-    vertices: HashMap<NodeId, Vertex>,
+    vertices: IdMap<NodeId, Vertex>,
 }
 
 impl Plan<'_> {
@@ -122,7 +123,7 @@ impl Plan<'_> {
                 self.network.edge(vertex, in_blocks, NEVER);
             }
         }
-        if graph.outputs().contains(&id) {
+        if graph.is_output(id) {
             self.network.edge(in_planes, Network::SECOND, NEVER);
         }
     }
@@ -164,7 +165,7 @@ fn whole(cost: f64) -> u64 {
 /// What a node takes longer in planes, and what it takes longer in blocks.
 fn costs(
     survey: &Survey<'_>,
-    lies: &HashMap<ValueId, Channels>,
+    lies: &IdMap<ValueId, Channels>,
     node: &Node,
     kind: &Kind,
 ) -> (f64, f64) {
