@@ -25,10 +25,13 @@ pub(crate) trait Rewrite {
         None
     }
 
-    /// Operators of which a graph must have nodes, or else there is nothing to rewrite.
-    fn needs(&self) -> Vec<&'static str> {
-        Vec::new()
+    /// What there is to find, one formula or several.
+    fn formulas(&self) -> Vec<Formula> {
+        vec![Formula::default()]
     }
+
+    /// Which of the formulas a graph may hold, before its nodes are visited.
+    fn begin(&mut self, _may_hold: &[bool]) {}
 
     /// The rewrite that begins at this node, if there is one.
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal>;
@@ -40,6 +43,15 @@ pub(crate) trait Rewrite {
 
     /// The graph is done for now: what is known of it holds no longer.
     fn end(&mut self) {}
+}
+
+/// The operators of a formula and of what replaces it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Formula {
+    /// Operators of which a graph must have nodes, or else it does not hold the formula.
+    pub(crate) needs: Vec<&'static str>,
+    /// Operators of which a graph may have nodes once it is rewritten.
+    pub(crate) makes: Vec<&'static str>,
 }
 
 /// Where a rewrite may begin, and what it may need to know.
