@@ -44,6 +44,8 @@ pub struct ValueInfo {
     pub packed: Vec<PackedForm>,
     producer: Option<(NodeId, usize)>,
     consumers: SmallVec<[NodeId; 2]>,
+    is_input: bool,
+    is_output: bool,
 }
 
 /// A constant in the layout that some kernel reads.
@@ -157,7 +159,10 @@ impl Graph {
         let id = ValueId::new(self.values.len()).ok_or(GraphError::TooLarge)?;
         let (producer, consumers) = (None, SmallVec::new());
         let (name, default, packed) = (name.into(), None, Vec::new());
-        self.values.push(ValueInfo { name, fact, default, packed, producer, consumers });
+        let (is_input, is_output) = (false, false);
+        let value =
+            ValueInfo { name, fact, default, packed, producer, consumers, is_input, is_output };
+        self.values.push(value);
         Ok(id)
     }
 
@@ -201,7 +206,7 @@ impl Graph {
         for (index, (&output, fact)) in node.outputs.iter().zip(facts).enumerate() {
             let Some(output) = output else { continue };
             let info = &self.values[output.index()];
-            if info.producer.is_some() || self.inputs.contains(&output) {
+            if info.producer.is_some() || info.is_input {
                 return Err(GraphError::ComputedTwice { value: info.name.clone() });
             }
             self.values[output.index()].fact = fact;
@@ -265,7 +270,10 @@ impl Graph {
 
     /// Declares the graph's inputs.
     pub fn set_inputs(&mut self, inputs: Vec<ValueId>) {
-        self.inputs = inputs;
+        for id in std::mem::replace(&mut self.inputs, inputs) {
+            self.values[id.index()].is_input = false;
+        }
+        self.inputs.iter().for_each(|id| self.values[id.index()].is_input = true);
     }
 
     /// The graph's outputs.
@@ -275,7 +283,10 @@ impl Graph {
 
     /// Declares the graph's outputs.
     pub fn set_outputs(&mut self, outputs: Vec<ValueId>) {
-        self.outputs = outputs;
+        for id in std::mem::replace(&mut self.outputs, outputs) {
+            self.values[id.index()].is_output = false;
+        }
+        self.outputs.iter().for_each(|id| self.values[id.index()].is_output = true);
     }
 
     /// For a subgraph: the values it captures, as (here, in the enclosing graph).

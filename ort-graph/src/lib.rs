@@ -44,7 +44,7 @@ pub use crate::dim::{Dim, Dims};
 pub use crate::export::{Export, ExportError, export, to_onnx};
 pub use crate::fact::{Fact, TensorType, Type, TypeConflict};
 pub use crate::graph::{Graph, GraphError, InferError, NewNode, Node, PackedForm, ValueInfo};
-pub use crate::ids::{NodeId, ValueId};
+pub use crate::ids::{IdHasher, IdMap, IdSet, NodeId, ValueId};
 pub use crate::import::{ImportError, ImportLimits, ImportWarning, Model, UnsupportedNode, import};
 pub use crate::op::{Behaviour, Control, Facts, OpError, Operator};
 pub use crate::order::CycleError;

@@ -65,6 +65,8 @@ pub struct Change {
     pub removed: Vec<NodeId>,
     /// The nodes whose inputs changed, or of which more is known.
     pub readers: Vec<NodeId>,
+    /// Whether anything else is known of what they read than before.
+    pub informs: bool,
 }
 
 /// A patch that does not fit its graph.
@@ -205,15 +207,16 @@ impl Patch {
             Ok((added, facts?))
         });
         let (added, facts) = checked.inspect_err(|_| graph.truncate(self.sizes))?;
-        let mut readers = Vec::new();
+        let (mut readers, mut informs) = (Vec::new(), false);
         for (&(old, new), fact) in self.replaced.iter().zip(facts) {
             self.swept.extend(graph.producer(old).map(|(node, _)| node));
+            informs |= is_news(graph, old, &fact) || is_news(graph, new, &fact);
             readers.extend(self.put(graph, old, new, fact));
         }
         self.name(graph, names);
         let removed = graph.sweep(std::mem::take(&mut self.swept));
         readers.retain(|&node| graph.get_node(node).is_some());
-        Ok(Change { added, removed, readers })
+        Ok(Change { added, removed, readers, informs })
     }
 
     fn add(&mut self, graph: &mut Graph, registry: &Registry) -> Result<Vec<NodeId>, PatchError> {
@@ -303,13 +306,19 @@ impl Patch {
     }
 }
 
+/// Whether a fact says anything else of a value than what was known. Constants are not compared.
+fn is_news(graph: &Graph, id: ValueId, fact: &Fact) -> bool {
+    let known = graph.fact(id);
+    known.constant.is_some() || fact.constant.is_some() || known.ty != fact.ty
+}
+
 /// Whether the value comes from outside: it is an input or captured.
 fn is_given(graph: &Graph, id: ValueId) -> bool {
-    graph.inputs().contains(&id) || graph.captures().iter().any(|&(here, _)| here == id)
+    graph.is_input(id) || graph.captures().iter().any(|&(here, _)| here == id)
 }
 
 fn is_returned(graph: &Graph, id: ValueId) -> bool {
-    graph.outputs().contains(&id)
+    graph.is_output(id)
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use smallvec::SmallVec;
+
 /// A vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vertex(usize);
@@ -40,7 +42,7 @@ impl Cut {
 pub(crate) struct Network {
     /// An edge and its reverse are adjacent.
     edges: Vec<Edge>,
-    of_vertices: Vec<Vec<usize>>,
+    of_vertices: Vec<SmallVec<[usize; 6]>>,
 }
 
 impl Network {
@@ -50,12 +52,12 @@ impl Network {
     pub(crate) const SECOND: Vertex = Vertex(1);
 
     pub(crate) fn new() -> Self {
-        Self { edges: Vec::new(), of_vertices: vec![Vec::new(); 2] }
+        Self { edges: Vec::new(), of_vertices: vec![SmallVec::new(); 2] }
     }
 
     /// A vertex on either side.
     pub(crate) fn vertex(&mut self) -> Vertex {
-        self.of_vertices.push(Vec::new());
+        self.of_vertices.push(SmallVec::new());
         Vertex(self.of_vertices.len() - 1)
     }
 

@@ -229,6 +229,7 @@ impl Driver<'_> {
         let Some(mut rewrite) = self.rewrites[index].take_if(|_| !queue.is_empty()) else {
             return Ok(0);
         };
+        rewrite.begin(&queue.may_hold);
         let start = Instant::now();
         let before = self.report.passes[index].applied;
         let mut n_visits = 0_usize;
@@ -303,7 +304,7 @@ fn propagate(graph: &mut Graph, change: Change, queue: &mut Queue<'_>) {
     queue.extend(graph, change.added);
     let mut readers = change.readers;
     while let Some(reader) = readers.pop() {
-        if graph.refine(reader) {
+        if change.informs && graph.refine(reader) {
             let outputs = graph.node(reader).outputs.iter().flatten();
             readers.extend(outputs.flat_map(|&output| graph.consumers(output)));
         }

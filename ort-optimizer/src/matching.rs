@@ -80,8 +80,7 @@ impl<'a> Match<'a> {
         let is_inside = |node: &NodeId| self.nodes.iter().any(|(_, inside)| inside == node);
         self.nodes.iter().skip(1).all(|&(_, node)| {
             self.graph.node(node).outputs.iter().flatten().all(|&output| {
-                !self.graph.outputs().contains(&output)
-                    && self.graph.consumers(output).iter().all(is_inside)
+                !self.graph.is_output(output) && self.graph.consumers(output).iter().all(is_inside)
             })
         })
     }

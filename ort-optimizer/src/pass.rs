@@ -25,10 +25,13 @@ pub(crate) trait Rewrite {
         None
     }
 
-    /// Operators that a graph must contain, or there is nothing to rewrite.
-    fn needs(&self) -> Vec<&'static str> {
-        Vec::new()
+    /// The formulas to find, one or several.
+    fn formulas(&self) -> Vec<Formula> {
+        vec![Formula::default()]
     }
+
+    /// Which of the formulas a graph may hold, before its nodes are visited.
+    fn begin(&mut self, _may_hold: &[bool]) {}
 
     /// The rewrite that begins at this node, if there is one.
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal>;
@@ -40,6 +43,15 @@ pub(crate) trait Rewrite {
 
     /// Called when the graph is done: what is known of it becomes invalid.
     fn end(&mut self) {}
+}
+
+/// The operators of a formula and of what replaces it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Formula {
+    /// Operators that a graph must contain, or it does not contain the formula.
+    pub(crate) needs: Vec<&'static str>,
+    /// Operators that the rewritten graph may contain.
+    pub(crate) makes: Vec<&'static str>,
 }
 
 /// Where a rewrite may begin, with its context.

@@ -153,7 +153,7 @@ impl Pat {
 
 impl Pat {
     /// Adds the operators of all nodes in it.
-    fn add_operators(&self, operators: &mut Vec<&'static str>) {
+    pub(crate) fn add_operators(&self, operators: &mut Vec<&'static str>) {
         match self {
             Pat::Op(op) => {
                 operators.push(op.op_type);

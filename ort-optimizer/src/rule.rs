@@ -4,7 +4,7 @@ use ort_graph::{Attrs, Fact, NewNode, Patch, ValueId};
 use ort_tensor::{DType, Number, Tensor, with_dtype};
 
 use crate::matching::Match;
-use crate::pass::{Refusal, Rewrite, Site};
+use crate::pass::{Formula, Refusal, Rewrite, Site};
 use crate::pattern::{OpPat, Origin, Pat};
 
 /// `find = replace`, when `when` holds.
@@ -42,32 +42,44 @@ impl Rule {
 }
 
 /// A pass made of rules; at each node the first that applies wins.
-pub(crate) struct Rules(Vec<Rule>);
+pub(crate) struct Rules {
+    rules: Vec<Rule>,
+    /// Whether the graph may hold what each rule finds.
+    may_hold: Vec<bool>,
+}
 
 impl Rules {
     /// The pass.
     pub(crate) fn start(rules: impl IntoIterator<Item = Rule>) -> Box<dyn Rewrite> {
-        Box::new(Rules(rules.into_iter().collect()))
+        let rules: Vec<Rule> = rules.into_iter().collect();
+        let may_hold = vec![true; rules.len()];
+        Box::new(Rules { rules, may_hold })
     }
 }
 
 impl Rewrite for Rules {
     fn roots(&self) -> Option<Vec<&'static str>> {
-        Some(self.0.iter().map(|rule| rule.find.op_type).collect())
+        Some(self.rules.iter().map(|rule| rule.find.op_type).collect())
     }
 
-    /// Those that all formulas have.
-    fn needs(&self) -> Vec<&'static str> {
-        let mut formulas = self.0.iter().map(|rule| rule.find.operators());
-        let mut common = formulas.next().unwrap_or_default();
-        formulas.for_each(|operators| common.retain(|operator| operators.contains(operator)));
-        common
+    fn formulas(&self) -> Vec<Formula> {
+        let formula = |rule: &Rule| {
+            let mut makes = Vec::new();
+            rule.replace.add_operators(&mut makes);
+            Formula { needs: rule.find.operators(), makes }
+        };
+        self.rules.iter().map(formula).collect()
+    }
+
+    fn begin(&mut self, may_hold: &[bool]) {
+        self.may_hold.copy_from_slice(may_hold);
     }
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let mut refusal = None;
         let opset = site.options.opset.unwrap_or(0);
-        for rule in self.0.iter().filter(|rule| rule.min_opset <= opset) {
+        let rules = self.rules.iter().zip(&self.may_hold).filter(|(_, may_hold)| **may_hold);
+        for (rule, _) in rules.filter(|(rule, _)| rule.min_opset <= opset) {
             let Some(found) = Match::at(site.graph, site.id, &rule.find) else { continue };
             match rule.apply(&found) {
                 Ok(patch) => return Ok(Some(patch)),

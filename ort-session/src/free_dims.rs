@@ -50,17 +50,30 @@ fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
+/// By value, what a file says that its dimensions denote.
+type Denotations = Vec<(String, Vec<String>)>;
+
 impl FreeDims {
-    /// Fixes the dimensions, and those derived from them. `file` contains denotations.
+    /// The denotations in this file; none if no dimension is fixed by denotation.
+    pub(crate) fn denotations(&self, file: &parsed::Graph<'_>) -> Denotations {
+        let values = file.values.iter().filter(|_| !self.by_denotation.is_empty());
+        let of = |value: &parsed::Value<'_>| {
+            let denotations = value.denotations.iter().map(|text| text.to_string()).collect();
+            (value.name.to_string(), denotations)
+        };
+        values.map(of).collect()
+    }
+
+    /// Fixes the dimensions, and those derived from them, by the denotations in a file.
     pub(crate) fn fix(
         &self,
         graph: &mut Graph,
-        file: &parsed::Graph<'_>,
+        denotations: &Denotations,
     ) -> Result<(), FreeDimensionError> {
         if self.by_name.is_empty() && self.by_denotation.is_empty() {
             return Ok(());
         }
-        let sizes = self.sizes(graph, file)?;
+        let sizes = self.sizes(graph, denotations)?;
         Ok(sizes.fix(graph)?)
     }
 
@@ -73,9 +86,9 @@ impl FreeDims {
         [of("", &self.by_name), of("denoting ", &self.by_denotation)].join(" ").trim().to_owned()
     }
 
-    fn sizes(&self, graph: &Graph, file: &parsed::Graph<'_>) -> Result<Sizes, FreeDimensionError> {
+    fn sizes(&self, graph: &Graph, of: &Denotations) -> Result<Sizes, FreeDimensionError> {
         let inputs: Vec<Input<'_>> =
-            graph.inputs().iter().map(|&id| Input::of(graph, id, file)).collect();
+            graph.inputs().iter().map(|&id| Input::of(graph, id, of)).collect();
         let mut sizes = Sizes::default();
         for (name, &given) in &self.by_name {
             let names = || inputs.iter().flat_map(|input| input.dims).filter_map(symbol);
@@ -113,11 +126,11 @@ struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    fn of(graph: &'a Graph, id: ValueId, file: &'a parsed::Graph<'_>) -> Self {
+    fn of(graph: &'a Graph, id: ValueId, denotations: &'a Denotations) -> Self {
         let (name, dims) = (&*graph.value(id).name, graph.fact(id).dims().unwrap_or_default());
-        let declared = file.values.iter().find(|declared| declared.name == name);
-        let denotations = declared.into_iter().flat_map(|it| &it.denotations);
-        let denotations = denotations.map(|text| &**text).collect();
+        let declared = denotations.iter().find(|(declared, _)| declared == name);
+        let denotations = declared.into_iter().flat_map(|(_, it)| it);
+        let denotations = denotations.map(String::as_str).collect();
         Self { id, name, dims, denotations }
     }
 

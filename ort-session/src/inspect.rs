@@ -101,7 +101,7 @@ pub fn inspect(bytes: &ModelBytes) -> Result<Inspection, SessionError> {
     let file = hints::OrtFile::of(bytes)?;
     let mut warnings = file.warnings;
     let registry = ort_ops::registry();
-    let unsupported = match import(&opened.model, &registry, ImportLimits::default()) {
+    let unsupported = match import(opened.model.clone(), &registry, ImportLimits::default()) {
         Ok(_) => Vec::new(),
         Err(ImportError::Unsupported { nodes }) => nodes,
         Err(error) => {

@@ -97,9 +97,9 @@ impl Resolved {
         self.load_limits.check_file(&parsed.graph)?;
         let origins = Origins::of(&parsed.graph, &bytes, &external);
         let registry = ort_ops::registry().with(&self.operators);
-        let build = || self.bounded(|| import(&parsed, &registry, self.import_limits));
-        let model =
-            self.or_cancelled("build", profiler.during("build", build).map_err(Box::new))?;
+        let denotations = self.free_dims.denotations(&parsed.graph);
+        let build = || self.bounded(|| import(parsed, &registry, self.import_limits));
+        let model = self.or_cancelled("build", profiler.during("build", build).map_err(Box::new))?;
         let mut warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
         let mut packing_warnings = Vec::new();
         let (mut graph, mut report) = (model.graph, Report::default());
@@ -108,7 +108,7 @@ impl Resolved {
         self.check_cancelled("optimize")?;
         if !is_packed {
             packing_warnings.extend(self.without_forms(&mut graph, seal)?);
-            self.free_dims.fix(&mut graph, &parsed.graph)?;
+            self.free_dims.fix(&mut graph, &denotations)?;
             self.load_limits.check_shapes(&graph)?;
             (graph, report) = self.optimize(graph, &registry, model.info.opset(""))?;
             self.load_limits.check_shapes(&graph)?;
@@ -118,7 +118,6 @@ impl Resolved {
             self.log.event(Severity::Warning, format_args!("{warning}"));
         }
         self.log_report(&report, &graph);
-        drop(parsed);
         Ok(Optimized {
             graph,
             origins,

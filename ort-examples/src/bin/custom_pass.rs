@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let registry = ort_ops::registry();
     let file = ort_onnx::open(&std::fs::read(from)?.into(), &Limits::default())?;
     let parsed = Model::of_onnx(file, &ExternalFiles::default())?;
-    let mut model = import(&parsed, &registry, ImportLimits::default())?;
+    let mut model = import(parsed, &registry, ImportLimits::default())?;
 
     let mut n_rewrites = 0;
     for id in model.graph.topological_order()? {

@@ -60,7 +60,7 @@ impl<'g> Held<'g> {
     fn subgraphs_of(&mut self, graph: &'g Graph) {
         for subgraph in graph.node_ids().flat_map(|id| graph.node(id).attrs.subgraphs()) {
             // A graph must itself hold what it returns.
-            let is_returned = |id: &ValueId| subgraph.outputs().contains(id);
+            let is_returned = |id: &ValueId| subgraph.is_output(*id);
             for (id, tensor) in constants(subgraph).filter(|(id, _)| !is_returned(id)) {
                 let (Some(storage), Some(first)) = (Storage::of(tensor), Storage::of(tensor))
                 else {

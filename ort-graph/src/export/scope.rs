@@ -101,7 +101,7 @@ impl<'g, 's> Scope<'g, 's> {
     /// must itself hold what it returns.
     fn name_in_enclosing(&self, id: ValueId) -> Option<Cow<'g, str>> {
         let (enclosing, tensor) = (self.enclosing?, self.graph.constant(id)?);
-        if self.graph.outputs().contains(&id) {
+        if self.graph.is_output(id) {
             return None;
         }
         let name = self.graph.value(id).name.as_str();

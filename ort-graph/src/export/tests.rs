@@ -25,7 +25,7 @@ fn written_and_read(graph: &Graph, info: &ModelInfo) -> Model {
     let record = export(graph, plain(info)).unwrap();
     let bytes = Bytes::from(ort_format::write(&record).unwrap());
     let file = ort_format::open(&bytes, &Limits::default()).unwrap();
-    import(&parsed::Model::of_ort(file, &bytes).unwrap(), &registry(), ImportLimits::default())
+    import(parsed::Model::of_ort(file, &bytes).unwrap(), &registry(), ImportLimits::default())
         .unwrap()
 }
 
@@ -110,7 +110,7 @@ fn a_packed_form_without_a_constant_is_rejected() {
     let bytes = Bytes::from(ort_format::write(&export(&graph, plain(&info())).unwrap()).unwrap());
     let file = ort_format::open(&bytes, &Limits::default()).unwrap();
     let error =
-        import(&parsed::Model::of_ort(file, &bytes).unwrap(), &registry(), ImportLimits::default())
+        import(parsed::Model::of_ort(file, &bytes).unwrap(), &registry(), ImportLimits::default())
             .unwrap_err();
     assert_eq!(error, ImportError::StrayForm { name: "x#op".to_owned() });
 }

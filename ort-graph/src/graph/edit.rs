@@ -11,9 +11,19 @@ use crate::ids::{NodeId, ValueId};
 use crate::op::OpError;
 
 impl Graph {
+    /// Whether a value is an input of the graph.
+    pub fn is_input(&self, id: ValueId) -> bool {
+        self.value(id).is_input
+    }
+
+    /// Whether a value is an output of the graph.
+    pub fn is_output(&self, id: ValueId) -> bool {
+        self.value(id).is_output
+    }
+
     /// Whether a node, a subgraph or the caller uses the value.
     pub fn is_used(&self, id: ValueId) -> bool {
-        !self.consumers(id).is_empty() || self.outputs.contains(&id)
+        !self.consumers(id).is_empty() || self.is_output(id)
     }
 
     /// Infers the facts of a node's outputs again, now that more may be known of its inputs.
@@ -63,7 +73,7 @@ impl Graph {
         if let Some((node, _)) = self.producer(id) {
             return Some(node);
         }
-        if !self.inputs.contains(&id) {
+        if !self.is_input(id) {
             self.captures.retain(|&(here, _)| here != id);
             self.forget(id);
         }
@@ -118,9 +128,14 @@ impl Graph {
 
     /// Makes the graph return `new` wherever it returns `old`.
     pub(crate) fn replace_output(&mut self, old: ValueId, new: ValueId) {
+        if !self.is_output(old) || old == new {
+            return;
+        }
         for output in self.outputs.iter_mut().filter(|output| **output == old) {
             *output = new;
         }
+        self.values[old.index()].is_output = false;
+        self.values[new.index()].is_output = true;
     }
 
     /// How many slots for values and nodes there are.

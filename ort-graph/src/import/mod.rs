@@ -43,23 +43,23 @@ impl Default for ImportLimits {
     }
 }
 
-/// Imports a model. Tensors keep slices of the bytes that it was parsed from.
+/// Imports a model, whose texts and lists move into the graph. Tensors keep slices of the bytes that it was parsed from.
 ///
 /// # Errors
 /// If nodes have no operator, do not fit together, or form a cycle.
 pub fn import(
-    model: &parsed::Model<'_>,
+    model: parsed::Model<'_>,
     registry: &Registry,
     limits: ImportLimits,
 ) -> Result<Model, ImportError> {
-    let info = &model.info;
+    let parsed::Model { info, graph } = model;
     let opsets: HashMap<&str, i64> = info.opsets.iter().map(|(d, v)| (d.as_str(), *v)).collect();
     let mut importer = Importer::new(registry, limits, &opsets, info.ir_version);
-    let graph = importer.graph(&model.graph)?;
+    let graph = importer.graph(graph)?;
     let (unsupported, warnings) = importer.finish();
     if !unsupported.is_empty() {
         return Err(ImportError::Unsupported { nodes: unsupported });
     }
     graph.topological_order()?;
-    Ok(Model { graph, info: info.clone(), warnings })
+    Ok(Model { graph, info, warnings })
 }

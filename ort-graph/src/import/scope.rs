@@ -1,4 +1,6 @@
 //! Names: a graph sees its own values, and those of the enclosing graphs.
+//!
+//! A parsed graph is taken apart: its strings and lists move into the new graph.
 
 // collects are bounded: as long as the file's lists
 
@@ -14,7 +16,7 @@ use crate::fact::{Fact, Type};
 use crate::graph::{Graph, GraphError, NewNode, PackedForm};
 use crate::ids::ValueId;
 use crate::op::OpError;
-use crate::parsed;
+use crate::parsed::{self, Text};
 use crate::registry::{Body, Registry, RegistryError};
 
 /// Imports a graph and the subgraphs of its nodes.
@@ -35,9 +37,9 @@ pub(super) struct Importer<'a> {
 #[derive(Default)]
 struct Scope<'a> {
     graph: Graph,
-    names: HashMap<&'a str, ValueId>,
+    names: HashMap<Text<'a>, ValueId>,
     /// What the file declares of each value.
-    declared: HashMap<&'a str, Type>,
+    declared: HashMap<Text<'a>, Type>,
 }
 
 impl<'a> Importer<'a> {
@@ -57,27 +59,34 @@ impl<'a> Importer<'a> {
     }
 
     /// Imports a graph within the scopes that are open.
-    pub(super) fn graph(&mut self, graph: &'a parsed::Graph<'a>) -> Result<Graph, ImportError> {
+    pub(super) fn graph(&mut self, mut graph: parsed::Graph<'a>) -> Result<Graph, ImportError> {
         self.scopes.push(Scope::default());
-        for value in &graph.values {
-            let ty = value.ty.clone().map_err(|number| ImportError::UnknownDType {
-                name: value.name.to_string(),
-                number,
-            })?;
-            self.scope().declared.insert(&value.name, ty);
+        for parsed::Value { name, ty, .. } in graph.values {
+            let unknown = |number| ImportError::UnknownDType { name: name.to_string(), number };
+            let ty = ty.map_err(unknown)?;
+            self.scope().declared.insert(name, ty);
         }
-        self.inputs_and_initializers(graph)?;
-        for node in &graph.nodes {
-            for name in node.outputs.iter().filter(|name| !name.is_empty()) {
-                if self.scope().names.contains_key(&**name) {
-                    let error = Box::new(GraphError::ComputedTwice { value: name.to_string() });
-                    return Err(node_error(node, error));
-                }
-                self.define(name)?;
+        let mut inputs = self.inputs(graph.inputs)?;
+        self.initializers(graph.initializers, &inputs)?;
+        graph.forms.into_iter().try_for_each(|form| self.packed_form(form))?;
+        for parsed::SparseTensor { values, indices, shape } in graph.sparse_initializers {
+            let name = values.name.clone();
+            let tensor = parsed::SparseTensor { values, indices, shape };
+            self.initializer(name, tensor::sparse(tensor, self.limits)?, &inputs)?;
+        }
+        inputs.retain(|&input| self.scope().graph.constant(input).is_none());
+        self.scope().graph.set_inputs(inputs);
+        let order = order(&graph.nodes);
+        // bounded: by the nodes and values of the graph
+        let mut nodes = Vec::with_capacity(graph.nodes.len());
+        for mut node in graph.nodes.drain(..) {
+            let outputs = self.outputs(&mut node)?;
+            nodes.push(Some((node, outputs)));
+        }
+        for index in order? {
+            if let Some((node, outputs)) = nodes[index].take() {
+                self.node(node, &outputs)?;
             }
-        }
-        for index in order(&graph.nodes)? {
-            self.node(&graph.nodes[index])?;
         }
         let level = self.scopes.len() - 1;
         // bounded: by the nodes and values of the graph
@@ -97,37 +106,41 @@ impl<'a> Importer<'a> {
     }
 
     /// A new value of the innermost graph, of which nothing is known yet.
-    fn define(&mut self, name: &'a str) -> Result<ValueId, ImportError> {
+    fn define(&mut self, name: Text<'a>) -> Result<ValueId, ImportError> {
         let scope = self.scope();
-        let id = scope.graph.add_value(name, Fact::UNKNOWN)?;
+        let id = scope.graph.add_value(&*name, Fact::UNKNOWN)?;
         scope.names.insert(name, id);
         Ok(id)
     }
 
-    fn inputs_and_initializers(&mut self, graph: &'a parsed::Graph<'a>) -> Result<(), ImportError> {
+    /// Defines the inputs, which come before all other values.
+    fn inputs(&mut self, names: Vec<Text<'a>>) -> Result<Vec<ValueId>, ImportError> {
         // bounded: by the nodes and values of the graph
-        let mut inputs = Vec::with_capacity(graph.inputs.len());
+        let mut inputs = Vec::with_capacity(names.len());
         let mut body_inputs = std::mem::take(&mut self.body_inputs).into_iter();
-        for name in &graph.inputs {
-            if name.is_empty() || self.scope().names.contains_key(&**name) {
-                return Err(ImportError::Input { name: name.to_string() });
+        for name in names {
+            if name.is_empty() || self.scope().names.contains_key(&name) {
+                return Err(ImportError::Input { name: name.into_owned() });
             }
-            let id = self.define(name)?;
             let inferred = body_inputs.next().unwrap_or_default();
-            let declared = self.scope().declared.get(&**name).cloned().unwrap_or_default();
+            let declared = self.scope().declared.get(&name).cloned().unwrap_or_default();
+            let id = self.define(name)?;
             let ty = if declared == Type::Unknown { inferred } else { declared };
             self.scope().graph.value_mut(id).fact = ty.into();
             inputs.push(id);
         }
-        for tensor in &graph.initializers {
-            self.initializer(&tensor.name, tensor::dense(tensor)?, &mut inputs)?;
+        Ok(inputs)
+    }
+
+    fn initializers(
+        &mut self,
+        tensors: Vec<parsed::Tensor<'a>>,
+        inputs: &[ValueId],
+    ) -> Result<(), ImportError> {
+        for parsed::Tensor { name, dtype, shape, contents } in tensors {
+            let tensor = tensor::made(&name, (dtype, &shape), contents)?;
+            self.initializer(name, tensor, inputs)?;
         }
-        graph.forms.iter().try_for_each(|form| self.packed_form(form))?;
-        for tensor in &graph.sparse_initializers {
-            let dense = tensor::sparse(tensor, self.limits)?;
-            self.initializer(&tensor.values.name, dense, &mut inputs)?;
-        }
-        self.scope().graph.set_inputs(inputs);
         Ok(())
     }
 
@@ -135,32 +148,27 @@ impl<'a> Importer<'a> {
     /// initializer had to be an input, and none could.
     fn initializer(
         &mut self,
-        name: &'a str,
+        name: Text<'a>,
         tensor: Tensor,
-        inputs: &mut Vec<ValueId>,
+        inputs: &[ValueId],
     ) -> Result<(), ImportError> {
-        let id = match self.scope().names.get(name) {
+        let id = match self.scope().names.get(&name) {
             Some(&id) => id,
             None => self.define(name)?,
         };
-        let is_constant = self.ir_version < 4 || !inputs.contains(&id);
-        let value = self.scopes.last_mut().map(|scope| scope.graph.value_mut(id));
-        if let Some(value) = value {
-            if is_constant {
-                value.fact = Fact::constant(tensor);
-            } else {
-                value.fact = Fact::shaped(tensor.dtype(), tensor.shape());
-                value.default = Some(tensor);
-            }
-        }
+        let is_constant = self.ir_version < 4 || inputs.get(id.index()) != Some(&id);
+        let value = self.scope().graph.value_mut(id);
         if is_constant {
-            inputs.retain(|&input| input != id);
+            value.fact = Fact::constant(tensor);
+        } else {
+            value.fact = Fact::shaped(tensor.dtype(), tensor.shape());
+            value.default = Some(tensor);
         }
         Ok(())
     }
 
     /// Adds a packed form to its constant in this graph.
-    fn packed_form(&mut self, form: &parsed::Form<'a>) -> Result<(), ImportError> {
+    fn packed_form(&mut self, form: parsed::Form<'a>) -> Result<(), ImportError> {
         let scope = self.scope();
         let constant = form.of.and_then(|(constant, label)| {
             let &id = scope.names.get(constant)?;
@@ -169,59 +177,77 @@ impl<'a> Importer<'a> {
         });
         let stray = || ImportError::StrayForm { name: form.name.to_string() };
         let (id, label) = constant.ok_or_else(stray)?;
-        let bytes = form.bytes.clone();
-        scope.graph.value_mut(id).packed.push(PackedForm { label, bytes });
+        scope.graph.value_mut(id).packed.push(PackedForm { label, bytes: form.bytes });
         Ok(())
     }
 
-    fn node(&mut self, node: &'a parsed::Node<'a>) -> Result<(), ImportError> {
-        go_on().map_err(|ended| node_error(node, Box::new(GraphError::Inference(ended.into()))))?;
+    /// Defines what a node makes; `None` for an unused output.
+    fn outputs(
+        &mut self,
+        node: &mut parsed::Node<'a>,
+    ) -> Result<Vec<Option<ValueId>>, ImportError> {
+        // bounded: by the nodes and values of the graph
+        let mut outputs = Vec::with_capacity(node.outputs.len());
+        for name in std::mem::take(&mut node.outputs) {
+            if !name.is_empty() && self.scope().names.contains_key(&name) {
+                let error = Box::new(GraphError::ComputedTwice { value: name.into_owned() });
+                return Err(node_error(node, error));
+            }
+            outputs.push(if name.is_empty() { None } else { Some(self.define(name)?) });
+        }
+        Ok(outputs)
+    }
+
+    fn node(
+        &mut self,
+        mut node: parsed::Node<'a>,
+        outputs: &[Option<ValueId>],
+    ) -> Result<(), ImportError> {
+        go_on()
+            .map_err(|ended| node_error(&node, Box::new(GraphError::Inference(ended.into()))))?;
         let level = self.scopes.len() - 1;
-        let label = node.label();
         // bounded: by the nodes and values of the graph
         let mut inputs = Vec::with_capacity(node.inputs.len());
         for name in &node.inputs {
-            let user = || format!("node `{label}`");
+            let user = || format!("node `{}`", node.label());
             let id = if name.is_empty() { None } else { Some(self.resolve(level, name, &user)?) };
             inputs.push(id);
         }
-        let since_version = self.since_version(node);
-        let attrs = self.attributes(node, &inputs, since_version)?;
+        let since_version = self.since_version(&node);
+        let attributes = std::mem::take(&mut node.attributes);
+        let attrs = self.attributes((&node, attributes), &inputs, since_version)?;
         let mut captured: Vec<ValueId> = Vec::new();
         for (_, graph) in attrs.graphs() {
             captured.extend(graph.captures().iter().map(|&(_, there)| there));
         }
         captured.sort_unstable();
         captured.dedup();
-        let names = &self.scopes[level].names;
-        let outputs: Vec<_> = node.outputs.iter().map(|name| names.get(&**name).copied()).collect();
-        let domain = &*node.domain;
         let new = NewNode {
             name: node.name.to_string(),
-            domain: domain.to_owned(),
+            domain: node.domain.to_string(),
             op_type: node.op_type.to_string(),
             since_version,
             inputs,
-            outputs: outputs.clone(),
+            outputs: outputs.to_vec(),
             captured,
             attrs,
         };
         match self.scopes[level].graph.add_node(new, self.registry) {
-            Ok(_) => self.check_declared(&outputs, node),
+            Ok(_) => self.check_declared(outputs, &node),
             Err(error) if let Some(error) = no_operator(&error) => {
-                let (domain, op_type) = (domain.to_owned(), node.op_type.to_string());
-                let node = label.to_owned();
+                let (domain, op_type) = (node.domain.to_string(), node.op_type.to_string());
+                let node = node.label().to_owned();
                 let node = UnsupportedNode { node, domain, op_type, since_version, error };
                 self.unsupported.push(node);
-                self.assume_declared(&outputs);
+                self.assume_declared(outputs);
                 Ok(())
             }
             // After an unsupported node, a mismatch means nothing.
             Err(_) if !self.unsupported.is_empty() => {
-                self.assume_declared(&outputs);
+                self.assume_declared(outputs);
                 Ok(())
             }
-            Err(error) => Err(node_error(node, Box::new(error))),
+            Err(error) => Err(node_error(&node, Box::new(error))),
         }
     }
 
@@ -273,26 +299,29 @@ impl<'a> Importer<'a> {
     /// The attributes, graphs last: what their inputs are may follow from what the node reads.
     fn attributes(
         &mut self,
-        node: &'a parsed::Node<'a>,
+        (node, attributes): (&parsed::Node<'a>, Vec<(Text<'a>, parsed::Attr<'a>)>),
         inputs: &[Option<ValueId>],
         since_version: i32,
     ) -> Result<Attrs, ImportError> {
-        let is_graph = |attr: &parsed::Attr<'_>| {
+        let is_graph = |(_, attr): &(Text<'_>, parsed::Attr<'_>)| {
             matches!(attr, parsed::Attr::Graph(_) | parsed::Attr::Graphs(_))
         };
         let mut attrs = Attrs::new();
-        for (name, attr) in node.attributes.iter().filter(|(_, attr)| !is_graph(attr)) {
-            attrs.set(name.to_string(), self.attribute(node.label(), name, attr)?);
+        let (graphs, others): (Vec<_>, Vec<_>) = attributes.into_iter().partition(is_graph);
+        for (name, attr) in others {
+            let attr = self.attribute(node.label(), &name, attr)?;
+            attrs.set(name, attr);
         }
         let outer = std::mem::take(&mut self.body_inputs);
-        for (name, attr) in node.attributes.iter().filter(|(_, attr)| is_graph(attr)) {
+        for (name, attr) in graphs {
             let graph = &self.scope().graph;
             let ty = |id: &Option<ValueId>| id.map(|id| graph.fact(id).ty.clone());
             let types: Vec<Type> = inputs.iter().map(|id| ty(id).unwrap_or_default()).collect();
             let (domain, op_type) = (&*node.domain, &*node.op_type);
             let body = Body { domain, op_type, since_version, inputs: &types, attrs: &attrs };
             self.body_inputs = self.registry.body_inputs(&body);
-            attrs.set(name.to_string(), self.attribute(node.label(), name, attr)?);
+            let attr = self.attribute(node.label(), &name, attr)?;
+            attrs.set(name, attr);
         }
         self.body_inputs = outer;
         Ok(attrs)
@@ -302,26 +331,26 @@ impl<'a> Importer<'a> {
         &mut self,
         node: &str,
         name: &str,
-        attr: &'a parsed::Attr<'a>,
+        attr: parsed::Attr<'a>,
     ) -> Result<Attr, ImportError> {
         Ok(match attr {
-            parsed::Attr::Float(value) => Attr::Float(*value),
-            parsed::Attr::Int(value) => Attr::Int(*value),
-            parsed::Attr::String(value) => Attr::String(value.to_string()),
+            parsed::Attr::Float(value) => Attr::Float(value),
+            parsed::Attr::Int(value) => Attr::Int(value),
+            parsed::Attr::String(value) => Attr::String(value.into_owned()),
             parsed::Attr::Tensor(value) => Attr::Tensor(tensor::dense(value)?),
             parsed::Attr::SparseTensor(value) => Attr::Tensor(tensor::sparse(value, self.limits)?),
             parsed::Attr::Graph(value) => Attr::Graph(Box::new(self.graph(value)?)),
-            parsed::Attr::Type(value) => Attr::Type(value.clone()),
-            parsed::Attr::Floats(values) => Attr::Floats(values.clone()),
-            parsed::Attr::Ints(values) => Attr::Ints(values.clone()),
+            parsed::Attr::Type(value) => Attr::Type(value),
+            parsed::Attr::Floats(values) => Attr::Floats(values),
+            parsed::Attr::Ints(values) => Attr::Ints(values),
             parsed::Attr::Strings(values) => {
-                Attr::Strings(values.iter().map(|value| value.to_string()).collect())
+                Attr::Strings(values.into_iter().map(Text::into_owned).collect())
             }
             parsed::Attr::Tensors(values) => {
-                Attr::Tensors(values.iter().map(tensor::dense).collect::<Result<_, _>>()?)
+                Attr::Tensors(values.into_iter().map(tensor::dense).collect::<Result<_, _>>()?)
             }
             parsed::Attr::Graphs(values) => {
-                let graphs = values.iter().map(|value| self.graph(value));
+                let graphs = values.into_iter().map(|value| self.graph(value));
                 Attr::Graphs(graphs.collect::<Result<_, _>>()?)
             }
             parsed::Attr::Unknown => {
@@ -336,7 +365,7 @@ impl<'a> Importer<'a> {
     fn resolve(
         &mut self,
         level: usize,
-        name: &'a str,
+        name: &str,
         user: &dyn Fn() -> String,
     ) -> Result<ValueId, ImportError> {
         if let Some(&id) = self.scopes[level].names.get(name) {
@@ -347,7 +376,7 @@ impl<'a> Importer<'a> {
         let outer = self.resolve(outer_level, name, user)?;
         let (enclosing, inner) = self.scopes.split_at_mut(level);
         let id = inner[0].graph.add_captured(name, &enclosing[outer_level].graph, outer)?;
-        inner[0].names.insert(name, id);
+        inner[0].names.insert(Text::Owned(name.to_owned()), id);
         Ok(id)
     }
 }

@@ -2,33 +2,44 @@
 
 // collects are bounded: as long as the file's lists
 
-use ort_tensor::{Tensor, TensorError, move_elements, n_elements};
+use ort_tensor::{DType, Tensor, TensorError, move_elements, n_elements};
 
 use super::ImportLimits;
 use super::error::ImportError;
-use crate::parsed::{self, Contents};
+use crate::parsed::{self, Contents, Text};
 
 /// A dense tensor, or type and shape of one whose elements were left out.
-pub(super) fn dense(tensor: &parsed::Tensor<'_>) -> Result<Tensor, ImportError> {
-    let (dtype, shape) = (tensor.dtype, &tensor.shape);
-    let made = match &tensor.contents {
-        Contents::Bytes(bytes) => Tensor::from_bytes(dtype, shape, bytes.clone()),
+pub(super) fn dense(tensor: parsed::Tensor<'_>) -> Result<Tensor, ImportError> {
+    made(&tensor.name, (tensor.dtype, &tensor.shape), tensor.contents)
+}
+
+/// The same, from its parts.
+pub(super) fn made(
+    name: &str,
+    (dtype, shape): (DType, &[usize]),
+    contents: Contents<'_>,
+) -> Result<Tensor, ImportError> {
+    let made = match contents {
+        Contents::Bytes(bytes) => Tensor::from_bytes(dtype, shape, bytes),
         Contents::Strings(strings) => {
-            Tensor::from_strings(shape, strings.iter().map(|text| text.to_string()).collect())
+            Tensor::from_strings(shape, strings.into_iter().map(Text::into_owned).collect())
         }
         Contents::Released => Tensor::released(dtype, shape),
-        Contents::Given(tensor) => Ok((**tensor).clone()),
+        Contents::Given(tensor) => Ok(*tensor),
     };
-    made.map_err(|error| tensor_error(&tensor.name, error))
+    made.map_err(|error| tensor_error(name, error))
 }
 
 /// A sparse tensor, made dense. Its indices are linear, or one row of coordinates per element.
 pub(super) fn sparse(
-    tensor: &parsed::SparseTensor<'_>,
+    tensor: parsed::SparseTensor<'_>,
     limits: ImportLimits,
 ) -> Result<Tensor, ImportError> {
-    let (values, indices) = (dense(&tensor.values)?, dense(&tensor.indices)?);
-    let (name, shape) = (&*tensor.values.name, &tensor.shape);
+    let parsed::SparseTensor { values: parsed::Tensor { name, dtype, shape, contents }, .. } =
+        tensor;
+    let values = made(&name, (dtype, &shape), contents)?;
+    let indices = dense(tensor.indices)?;
+    let (name, shape) = (&*name, &tensor.shape);
     let wrong = |what| ImportError::Sparse { name: name.to_owned(), what };
     let n = n_elements(shape).ok_or_else(|| wrong("too large"))?;
     if values.dtype().n_bytes(n).is_none_or(|bytes| bytes > limits.dense_bytes) {

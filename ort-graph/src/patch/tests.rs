@@ -168,3 +168,18 @@ fn a_patch_of_another_graph_is_stale() {
     graph.add_constant("c", Tensor::scalar(1_i8)).unwrap();
     assert_eq!(patch.commit(&mut graph, &registry()), Err(PatchError::Stale));
 }
+
+#[test]
+fn a_change_tells_whether_its_readers_know_more() {
+    let text = "graph(x: float[2], z: float[n]) -> (y) { a = Op-1 (x) b = Op-1 (x) y = Op-1 (b) }";
+    for (new, informs) in [("a", false), ("constant", true)] {
+        let mut graph = parse(text);
+        let mut patch = Patch::new(&graph);
+        let constant = Tensor::from_slice(&[2], &[1.0_f32, 2.0]).unwrap();
+        let constant = patch.constant("", constant).unwrap();
+        let old = id(&graph, "b");
+        patch.replace(old, if new == "a" { id(&graph, "a") } else { constant });
+        let change = patch.commit(&mut graph, &registry()).unwrap();
+        assert_eq!((change.readers.len(), change.informs), (1, informs), "{new}");
+    }
+}

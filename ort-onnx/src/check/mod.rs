@@ -102,7 +102,27 @@ impl Checker {
                 wrong.names.push(format!("{name}{}", index(bytes, &field, offset)));
                 wrong
             })?;
+            self.more(&mut reader, &field, *kind).map_err(wrong)?;
         }
+    }
+
+    /// Passes over the rest of a list, as far as it follows its first element and may be decoded: lists make up
+    /// most of the fields of a file with large attributes.
+    fn more(
+        &mut self,
+        reader: &mut Reader<'_>,
+        field: &Field<'_>,
+        kind: Kind,
+    ) -> Result<(), Damage> {
+        let n_bytes = match (kind, &field.wire) {
+            (Kind::Bytes, _) => size_of::<bytes::Bytes>(),
+            (Kind::Varints(_), Wire::Varint)
+            | (Kind::Fixed32s, Wire::Fixed32)
+            | (Kind::Fixed64s, Wire::Fixed64) => 8,
+            _ => return Ok(()),
+        };
+        let n = reader.skip_like(field, self.left / (n_bytes * GROWTH));
+        self.takes(n * n_bytes)
     }
 
     fn field(&mut self, field: &Field<'_>, kind: Kind, depth: usize) -> Result<(), Wrong> {

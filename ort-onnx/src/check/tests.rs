@@ -67,6 +67,25 @@ fn models_over_the_limits_are_refused() {
     assert!(refused(&many).ends_with(": the file exceeds the limit on ratio"));
 }
 
+/// Lists are skipped as a whole, up to the first element over the limit.
+#[test]
+fn a_long_list_is_rejected_at_the_first_element_over_the_limit() {
+    let n = 100;
+    let lists = [
+        AttributeProto { ints: vec![300; n], ..AttributeProto::default() },
+        AttributeProto { ints: vec![-1; n], ..AttributeProto::default() },
+        AttributeProto { floats: vec![1.0; n], ..AttributeProto::default() },
+        AttributeProto { strings: vec!["text".into(); n], ..AttributeProto::default() },
+    ];
+    for (list, name) in lists.into_iter().zip(["ints", "ints", "floats", "strings"]) {
+        let bytes = model(vec![node(list)]).encode_to_vec();
+        let passes = |base| check(&bytes, &Limits { ratio: 0, base, ..Limits::default() });
+        let most = (0..1 << 16).find(|&base| passes(base).is_ok()).unwrap();
+        let path = format!("graph.node.attribute.{name}[{}]", n - 1);
+        assert_eq!(passes(most - 1), Err(OnnxError::Limit { limit: "ratio", path }));
+    }
+}
+
 /// Bytes that pass the check can be decoded.
 #[test]
 fn damaged_bytes_are_refused_by_the_check_and_not_by_the_decoder() {

@@ -60,6 +60,35 @@ impl<'a> Reader<'a> {
         Ok(Some(Field { number, wire, offset }))
     }
 
+    /// Skips the fields that follow with the number and wire type of this one, at most `most`, and returns how
+    /// many. Damaged fields, and varints longer than necessary, are left to [`Reader::next`].
+    pub(super) fn skip_like(&mut self, field: &Field<'_>, most: usize) -> usize {
+        let wire = match field.wire {
+            Wire::Varint => 0,
+            Wire::Fixed64 => 1,
+            Wire::Bytes(_) => 2,
+            Wire::Fixed32 => 5,
+        };
+        let tag = field.number << 3 | wire;
+        let mut n = 0;
+        while n < most
+            && let Some((&first, rest)) = self.rest.split_first()
+            && first < 0x80
+            && u32::from(first) == tag
+        {
+            let len = match wire {
+                0 => rest.iter().take(9).position(|&byte| byte < 0x80).map(|last| last + 1),
+                1 => Some(8),
+                2 => rest.first().filter(|&&len| len < 0x80).map(|&len| 1 + usize::from(len)),
+                _ => Some(4),
+            };
+            let Some(len) = len.filter(|&len| len <= rest.len()) else { break };
+            self.take_known(1 + len);
+            n += 1;
+        }
+        n
+    }
+
     /// The number of a field and its wire type.
     pub(super) fn tag(&mut self) -> Result<(u32, u64), Damage> {
         let tag = self.varint()?;

@@ -53,6 +53,10 @@ fn key_of(function: &FunctionProto) -> Key<'_> {
     (plain(&function.domain), &function.name, &function.overload)
 }
 
+fn key(node: &NodeProto) -> Key<'_> {
+    (plain(&node.domain), &node.op_type, &node.overload)
+}
+
 /// A domain's name; ONNX's own is empty.
 fn plain(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
@@ -111,8 +115,13 @@ impl<'f> Inliner<'f> {
         opsets: &Opsets<'_>,
         depth: usize,
     ) -> Result<(), OnnxError> {
-        let nodes = std::mem::take(&mut graph.node);
-        graph.node = self.nodes(nodes, opsets, depth)?;
+        // Most graphs have no calls, and their nodes stay where they are.
+        if graph.node.iter().any(|node| self.is_call(node, opsets)) {
+            let nodes = std::mem::take(&mut graph.node);
+            graph.node = self.nodes(nodes, opsets, depth)?;
+        } else {
+            graph.node.iter_mut().try_for_each(|node| self.operator(node, opsets, depth))?;
+        }
         constants::lift(graph);
         Ok(())
     }
@@ -126,8 +135,7 @@ impl<'f> Inliner<'f> {
     ) -> Result<Vec<NodeProto>, OnnxError> {
         let mut expanded = Vec::with_capacity(nodes.len());
         for mut node in nodes {
-            let key = (plain(&node.domain), node.op_type.as_str(), node.overload.as_str());
-            if let Some(&function) = self.functions.get(&key) {
+            if let Some(&function) = self.functions.get(&key(&node)) {
                 expanded.extend(self.call(&node, function, depth)?);
                 continue;
             }
@@ -137,16 +145,31 @@ impl<'f> Inliner<'f> {
                 expanded.extend(self.nodes(body, &Opsets::of(&function.opset_import), depth)?);
                 continue;
             }
-            node.since_version = opsets.since_version(&node);
-            for attribute in &mut node.attribute {
-                let graphs = attribute.g.iter_mut().map(|graph| &mut **graph);
-                for graph in graphs.chain(&mut attribute.graphs) {
-                    self.graph(graph, opsets, depth)?;
-                }
-            }
+            self.operator(&mut node, opsets, depth)?;
             expanded.push(node);
         }
         Ok(expanded)
+    }
+
+    /// Sets the operator version of a node that calls no function, and of the nodes in its subgraphs.
+    fn operator(
+        &mut self,
+        node: &mut NodeProto,
+        opsets: &Opsets<'_>,
+        depth: usize,
+    ) -> Result<(), OnnxError> {
+        node.since_version = opsets.since_version(node);
+        for attribute in &mut node.attribute {
+            let graphs = attribute.g.iter_mut().map(|graph| &mut **graph);
+            for graph in graphs.chain(&mut attribute.graphs) {
+                self.graph(graph, opsets, depth)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_call(&self, node: &NodeProto, opsets: &Opsets<'_>) -> bool {
+        self.functions.contains_key(&key(node)) || self.standard(node, opsets).is_some()
     }
 
     /// The body that the standard gives a node's operator, unless it is defined otherwise.

@@ -266,7 +266,7 @@ impl<'s> Lowering<'s> {
             value = self.patch.output_of(transpose(node, value, [0, 2, 3, 1]))?;
         }
         // Only a value of the patch can take over the name of an output, and only one.
-        let is_returned = self.survey.graph.outputs().contains(&y);
+        let is_returned = self.survey.graph.is_output(y);
         if is_returned && (value.index() < self.n_values || !self.returned.insert(value)) {
             let new = new_node(node, "", "Identity", 13, vec![Some(value)]);
             value = self.patch.output_of(new)?;

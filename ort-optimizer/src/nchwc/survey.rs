@@ -113,7 +113,7 @@ impl<'g> Survey<'g> {
         }
         for (id, _) in &survey.steps {
             let node = graph.node(*id);
-            let returned = node.outputs.iter().flatten().filter(|id| graph.outputs().contains(id));
+            let returned = node.outputs.iter().flatten().filter(|id| graph.is_output(**id));
             if returned.into_iter().any(|id| survey.values.contains_key(id)) {
                 return Err(at(node, "the graph returns its result, which is in NCHWc"));
             }

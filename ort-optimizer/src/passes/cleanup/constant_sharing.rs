@@ -33,7 +33,7 @@ impl Rewrite for ConstantSharing {
             let Some(contents) = site.graph.constant(value).and_then(contents) else { continue };
             let first = *self.0.entry(contents).or_insert(value);
             // A returned constant keeps its name.
-            let stays = first == value || site.graph.outputs().contains(&value);
+            let stays = first == value || site.graph.is_output(value);
             if !stays && !replaced.contains(&value) {
                 patch.replace(value, first);
                 replaced.push(value);

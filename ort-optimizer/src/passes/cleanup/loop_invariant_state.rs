@@ -160,7 +160,7 @@ fn passed_through(
     output: ValueId,
     initial: ValueId,
 ) -> Result<ValueId, Refusal> {
-    if !graph.outputs().contains(&output) {
+    if !graph.is_output(output) {
         return Ok(initial);
     }
     let identity = NewNode {

@@ -32,7 +32,7 @@ impl Rewrite for SliceChainFusion {
         };
         let first = graph.producer(between).map(|(id, _)| graph.node(id));
         let Some(first) = first.filter(|first| first.op_type == "Slice") else { return Ok(None) };
-        if graph.consumers(between).len() > 1 || graph.outputs().contains(&between) {
+        if graph.consumers(between).len() > 1 || graph.is_output(between) {
             return Err(Refusal("a value within it is used elsewhere"));
         }
         // Before version 10 the ranges are attributes.

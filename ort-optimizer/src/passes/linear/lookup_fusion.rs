@@ -104,7 +104,7 @@ impl Rewrite for LookupFusion {
         }
         let is_inside = |id: &NodeId| functions.iter().any(|(_, node)| node == id);
         let is_result = |value: &ValueId| {
-            graph.outputs().contains(value) || !graph.consumers(*value).iter().all(is_inside)
+            graph.is_output(*value) || !graph.consumers(*value).iter().all(is_inside)
         };
         let results = functions.iter().map(|(value, _)| *value).filter(is_result);
         let &[old] = &*results.collect::<Vec<_>>() else { return Err(SEVERAL) };

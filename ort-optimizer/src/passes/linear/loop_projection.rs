@@ -113,7 +113,7 @@ impl Product {
             return None;
         };
         let is_product = product.op_type == "MatMul" && product.domain.is_empty();
-        if !is_product || body.fact(w).rank() != Some(2) || body.outputs().contains(&output) {
+        if !is_product || body.fact(w).rank() != Some(2) || body.is_output(output) {
             return None;
         }
         let captured = body.captures().iter().find(|(here, _)| *here == w);

@@ -74,7 +74,7 @@ impl<'a> Padded<'a> {
         let (id, first) = producer(window)?;
         let is_private = |id| {
             let mut outputs = graph.node(id).outputs.iter().flatten();
-            outputs.all(|&y| graph.consumers(y).len() == 1 && !graph.outputs().contains(&y))
+            outputs.all(|&y| graph.consumers(y).len() == 1 && !graph.is_output(y))
         };
         let (pad, cast) = match first.op_type.as_str() {
             "Cast" if is_private(id) => (producer(first)?.1, Some(first)),

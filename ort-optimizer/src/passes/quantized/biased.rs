@@ -26,7 +26,7 @@ pub(super) fn biased(
     let Some((value, product, bias)) = found.filter(|_| add.domain.is_empty()) else {
         return Ok(None);
     };
-    if graph.consumers(value) != [site.id] || graph.outputs().contains(&value) {
+    if graph.consumers(value) != [site.id] || graph.is_output(value) {
         return Err(Refusal("the product is used elsewhere"));
     }
     let columns = graph.fact(value).dims().and_then(<[_]>::last).filter(|&n| *n != Dim::Unknown);

@@ -40,7 +40,7 @@ impl Rewrite for DynamicQuantizeMatMulFusion {
             return Ok(None);
         }
         let is_own = |value: &ort_graph::ValueId| {
-            graph.consumers(*value) == [site.id] && !graph.outputs().contains(value)
+            graph.consumers(*value) == [site.id] && !graph.is_output(*value)
         };
         if !quantize.outputs.iter().flatten().all(is_own) {
             return Err(Refusal("the quantized operand is used elsewhere"));

@@ -44,7 +44,7 @@ impl<'a> Quantized<'a> {
     /// The quantized form of a value, if a QuantizeLinear is its only reader.
     pub(super) fn after(graph: &'a Graph, value: ValueId) -> Option<Self> {
         match graph.consumers(value) {
-            &[id] if !graph.outputs().contains(&value) => {
+            &[id] if !graph.is_output(value) => {
                 let quantized = Self::by(graph, id)?;
                 (graph.node(id).inputs.first() == Some(&Some(value))).then_some(quantized)
             }

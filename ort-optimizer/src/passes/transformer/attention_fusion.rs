@@ -91,7 +91,7 @@ impl Projection {
     /// The projection that a value is, if none but `reader` reads it, and nobody within it.
     fn of(graph: &Graph, reader: NodeId, value: ValueId) -> Option<Self> {
         let is_private = |value: ValueId, reader: NodeId| {
-            graph.consumers(value) == [reader] && !graph.outputs().contains(&value)
+            graph.consumers(value) == [reader] && !graph.is_output(value)
         };
         let (add, _) = graph.producer(value).filter(|_| is_private(value, reader))?;
         let [first, second] = terms(graph, value)?;

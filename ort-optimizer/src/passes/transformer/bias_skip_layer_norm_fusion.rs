@@ -40,7 +40,7 @@ impl Rewrite for BiasSkipLayerNormFusion {
             Some((at, operand?, unbiased, bias))
         });
         let Some((at, sum, unbiased, bias)) = biased else { return Ok(None) };
-        if graph.consumers(sum).len() > 1 || graph.outputs().contains(&sum) {
+        if graph.consumers(sum).len() > 1 || graph.is_output(sum) {
             return Err(Refusal("the sum is used elsewhere"));
         }
         let mut inputs = norm.inputs.to_vec();

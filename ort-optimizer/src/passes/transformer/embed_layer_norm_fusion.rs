@@ -180,8 +180,7 @@ fn lookups(
         lookups.extend([a, b]);
         sums.push(term);
     }
-    let is_shared =
-        |sum: &ValueId| graph.consumers(*sum).len() > 1 || graph.outputs().contains(sum);
+    let is_shared = |sum: &ValueId| graph.consumers(*sum).len() > 1 || graph.is_output(*sum);
     match sums.iter().any(is_shared) {
         true => Err(Refusal("a sum is used elsewhere")),
         false => Ok((lookups.len() < 4).then_some(lookups)),

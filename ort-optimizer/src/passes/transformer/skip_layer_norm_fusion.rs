@@ -37,7 +37,7 @@ impl Rewrite for SkipLayerNormFusion {
         if !has_same_dims(graph.fact(x), graph.fact(skip)) {
             return Err(Refusal("the shapes of its terms may differ"));
         }
-        let is_shared = graph.consumers(sum).len() > 1 || graph.outputs().contains(&sum);
+        let is_shared = graph.consumers(sum).len() > 1 || graph.is_output(sum);
         let mut patch = Patch::new(graph);
         let new = patch.value("", graph.fact(y).clone())?;
         patch.replace(y, new);

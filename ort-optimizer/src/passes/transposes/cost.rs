@@ -55,7 +55,7 @@ pub(super) fn of_existing(graph: &Graph, fact: &Fact, perm: &Perm, result: Value
         && is_float
         && !readers.is_empty()
         && readers.iter().all(|&reader| is_product(graph.node(reader)))
-        && !graph.outputs().contains(&result);
+        && !graph.is_output(result);
     if is_taken_over { NODE } else { of_transpose(fact, perm) }
 }
 

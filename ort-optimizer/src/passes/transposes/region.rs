@@ -5,10 +5,9 @@
 //! was, or both, and a Transpose is inserted where its producer computes the other form. The cheapest choice is a
 //! minimum cut: transposed nodes are on the first side of it.
 
-use std::collections::HashSet;
-use std::collections::hash_map::{Entry, HashMap};
+use std::collections::hash_map::Entry;
 
-use ort_graph::{Graph, NodeId, ValueId};
+use ort_graph::{Graph, IdMap, IdSet, NodeId, ValueId};
 
 use super::cost;
 use super::form::{Operand, Place, Side, TransposedNode};
@@ -28,9 +27,9 @@ pub(super) struct Region<'g> {
     may_use_nhwc: bool,
     /// In the order in which they were found.
     values: Vec<ValueId>,
-    perms: HashMap<ValueId, Perm>,
+    perms: IdMap<ValueId, Perm>,
     /// The transposed forms of the visited nodes, if they have one.
-    forms: HashMap<NodeId, Option<TransposedNode>>,
+    forms: IdMap<NodeId, Option<TransposedNode>>,
     n_forms: usize,
 }
 
@@ -65,8 +64,8 @@ impl<'g> Region<'g> {
     ) -> Self {
         let is_seed = graph.consumers(seed).len() <= MOST_READERS;
         let values = is_seed.then_some(seed).into_iter().collect();
-        let perms = HashMap::from([(seed, perm)]);
-        let forms = HashMap::new();
+        let perms = std::iter::once((seed, perm)).collect();
+        let forms = IdMap::default();
         let mut region = Self { graph, may_use_nhwc, values, perms, forms, n_forms: 0 };
         let mut at = 0;
         while let Some(&value) = region.values.get(at) {
@@ -147,7 +146,7 @@ impl<'g> Region<'g> {
 
     /// The readers of a value, possibly with repetitions.
     pub(super) fn readers(&self, value: ValueId) -> Vec<Reader> {
-        let is_output = self.graph.outputs().contains(&value);
+        let is_output = self.graph.is_output(value);
         let mut readers: Vec<Reader> = is_output.then_some(Reader::Fixed).into_iter().collect();
         for &id in self.graph.consumers(value) {
             let node = self.graph.node(id);
@@ -176,15 +175,15 @@ impl<'g> Region<'g> {
     }
 
     /// The nodes to transpose, including Transposes that will read transposed values; `None` if no change is cheaper.
-    pub(super) fn cheapest(&self) -> Option<HashSet<NodeId>> {
+    pub(super) fn cheapest(&self) -> Option<IdSet<NodeId>> {
         let mut network = Network::new();
-        let (mut vertices, mut now) = (HashMap::new(), 0);
+        let (mut vertices, mut now) = (IdMap::default(), 0);
         for &value in &self.values {
             now += self.add_value(value, &mut vertices, &mut network);
         }
         let cut = network.cut();
         let transposed = vertices.into_iter().filter(|&(_, vertex)| cut.is_first(vertex));
-        let transposed: HashSet<NodeId> = transposed.map(|(node, _)| node).collect();
+        let transposed: IdSet<NodeId> = transposed.map(|(node, _)| node).collect();
         (cut.cost < now).then_some(transposed)
     }
 
@@ -192,7 +191,7 @@ impl<'g> Region<'g> {
     fn add_value(
         &self,
         value: ValueId,
-        vertices: &mut HashMap<NodeId, Vertex>,
+        vertices: &mut IdMap<NodeId, Vertex>,
         network: &mut Network,
     ) -> u64 {
         let (fact, perm) = (self.graph.fact(value), &self.perms[&value]);
@@ -237,7 +236,7 @@ impl<'g> Region<'g> {
     fn vertex(
         &self,
         id: NodeId,
-        vertices: &mut HashMap<NodeId, Vertex>,
+        vertices: &mut IdMap<NodeId, Vertex>,
         network: &mut Network,
         now: &mut u64,
     ) -> Vertex {

@@ -1,8 +1,6 @@
 //! The patch that transposes nodes of a region.
 
-use std::collections::{HashMap, HashSet};
-
-use ort_graph::{Attr, Attrs, Fact, NewNode, NodeId, Patch, PatchError, ValueId};
+use ort_graph::{Attr, Attrs, Fact, IdMap, IdSet, NewNode, NodeId, Patch, PatchError, ValueId};
 use ort_tensor::{DType, Tensor};
 
 use super::broadcast::spread;
@@ -15,11 +13,11 @@ use super::versions;
 /// Transposes these nodes, and inserts Transposes of this version where both forms meet.
 pub(super) fn rewrite(
     region: &Region<'_>,
-    transposed: &HashSet<NodeId>,
+    transposed: &IdSet<NodeId>,
     version: i32,
 ) -> Result<Patch, PatchError> {
     let patch = Patch::new(region.graph);
-    let (forms, named) = (HashMap::new(), HashSet::new());
+    let (forms, named) = (IdMap::default(), IdSet::default());
     let mut rewriter = Rewriter { region, transposed, version, patch, forms, named };
     for &value in region.values() {
         if let Source::Node(node) = region.source(value) {
@@ -39,14 +37,14 @@ pub(super) fn rewrite(
 struct Rewriter<'a, 'g> {
     region: &'a Region<'g>,
     /// The nodes to transpose.
-    transposed: &'a HashSet<NodeId>,
+    transposed: &'a IdSet<NodeId>,
     /// The version of new Transposes.
     version: i32,
     patch: Patch,
     /// The transposed form of each value that has one.
-    forms: HashMap<ValueId, ValueId>,
+    forms: IdMap<ValueId, ValueId>,
     /// The forms with the name of an output.
-    named: HashSet<ValueId>,
+    named: IdSet<ValueId>,
 }
 
 impl Rewriter<'_, '_> {
@@ -228,7 +226,7 @@ impl Rewriter<'_, '_> {
     }
 
     fn needs_name(&self, result: ValueId) -> bool {
-        self.region.graph.outputs().contains(&result)
+        self.region.graph.is_output(result)
     }
 
     /// Whether the form of a value can take the name of an output: it is new or its name is not needed, and it has
@@ -237,7 +235,7 @@ impl Rewriter<'_, '_> {
         let graph = self.region.graph;
         let is_free = match self.region.source(value) {
             Source::Transpose(from, _) if from == form => {
-                graph.producer(from).is_some() && !graph.outputs().contains(&from)
+                graph.producer(from).is_some() && !graph.is_output(from)
             }
             _ => true,
         };

@@ -1,8 +1,10 @@
 //! The patch that converts chosen nodes to NCHWc: values in both forms, and reorders between them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use ort_graph::{Attr, Attrs, Dim, Fact, NewNode, Node, NodeId, Patch, PatchError, ValueId};
+use ort_graph::{
+    Attr, Attrs, Dim, Fact, IdMap, IdSet, NewNode, Node, NodeId, Patch, PatchError, ValueId,
+};
 use ort_tensor::{DType, Tensor};
 
 use super::channels::Channels;
@@ -29,15 +31,15 @@ type Reordered = (ValueId, Vec<usize>, Option<Vec<usize>>);
 pub(super) struct Builder<'s> {
     pub(super) survey: &'s Survey<'s>,
     pub(super) eval: &'s dyn ConstEval,
-    chosen: &'s HashSet<NodeId>,
+    chosen: &'s IdSet<NodeId>,
     pub(super) patch: Patch,
     /// Nodes that may still change or move; `None` for one that has moved.
     nodes: Vec<Option<NewNode>>,
     /// The index among the nodes of the convolution that computes a value.
-    convs: HashMap<ValueId, usize>,
-    blocked: HashMap<ValueId, Blocked>,
+    convs: IdMap<ValueId, usize>,
+    blocked: IdMap<ValueId, Blocked>,
     /// The replacements of values in NCHW.
-    nchw: HashMap<ValueId, ValueId>,
+    nchw: IdMap<ValueId, ValueId>,
     constants: HashMap<Reordered, ValueId>,
     /// The shapes to split and to merge channels.
     shapes: HashMap<bool, ValueId>,
@@ -46,7 +48,7 @@ pub(super) struct Builder<'s> {
 /// The patch that converts the chosen nodes to NCHWc, or the nodes that cannot be converted, with reasons.
 pub(super) fn build(
     survey: &Survey<'_>,
-    chosen: &HashSet<NodeId>,
+    chosen: &IdSet<NodeId>,
     eval: &dyn ConstEval,
 ) -> Result<Patch, Vec<(NodeId, Refusal)>> {
     let mut builder = Builder {
@@ -55,9 +57,9 @@ pub(super) fn build(
         chosen,
         patch: Patch::new(survey.graph),
         nodes: Vec::new(),
-        convs: HashMap::new(),
-        blocked: HashMap::new(),
-        nchw: HashMap::new(),
+        convs: IdMap::default(),
+        blocked: IdMap::default(),
+        nchw: IdMap::default(),
         constants: HashMap::new(),
         shapes: HashMap::new(),
     };
@@ -337,7 +339,7 @@ impl Builder<'_> {
             self.chosen.contains(node) && !matches!(self.survey.kinds[node], Kind::FromLast)
         };
         let graph = self.survey.graph;
-        graph.outputs().contains(&id) || !graph.consumers(id).iter().all(reads_nchwc)
+        graph.is_output(id) || !graph.consumers(id).iter().all(reads_nchwc)
     }
 
     fn reorder_output(&mut self, id: ValueId) -> Result<(), PatchError> {

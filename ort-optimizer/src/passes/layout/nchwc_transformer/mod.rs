@@ -50,9 +50,7 @@ mod survey;
 mod tests;
 mod upsample;
 
-use std::collections::{HashMap, HashSet};
-
-use ort_graph::{NodeId, Patch};
+use ort_graph::{IdMap, IdSet, NodeId, Patch};
 
 use self::survey::{Kind, Survey};
 use crate::nchwc::DOMAIN;
@@ -71,7 +69,7 @@ const MAX_PLANS: usize = 16;
 
 struct NchwcTransformer {
     /// Why nodes were left in NCHW, once the graph was surveyed.
-    refused: Option<HashMap<NodeId, Refusal>>,
+    refused: Option<IdMap<NodeId, Refusal>>,
     /// How many nodes the patch converts.
     n_nodes: usize,
 }
@@ -101,17 +99,17 @@ impl Rewrite for NchwcTransformer {
 }
 
 impl NchwcTransformer {
-    fn transform(&mut self, site: &Site<'_>) -> (Option<Patch>, HashMap<NodeId, Refusal>) {
+    fn transform(&mut self, site: &Site<'_>) -> (Option<Patch>, IdMap<NodeId, Refusal>) {
         let Some(survey) = Survey::of(site.graph, site.options) else {
-            return (None, HashMap::new());
+            return (None, IdMap::default());
         };
         let is_done = site.graph.node_ids().any(|id| site.graph.node(id).domain == DOMAIN);
         let mut refused = survey.refused.clone();
-        let mut pinned = HashSet::new();
+        let mut pinned = IdSet::default();
         for _ in 0..if is_done { 0 } else { MAX_PLANS } {
             let chosen = plan::choose(&survey, &pinned);
             let in_order = survey.order.iter().filter(|id| chosen.contains(id)).copied();
-            let chosen: HashSet<NodeId> = in_order.take(site.rewrites_left).collect();
+            let chosen: IdSet<NodeId> = in_order.take(site.rewrites_left).collect();
             if chosen.is_empty() {
                 break;
             }
@@ -127,7 +125,7 @@ impl NchwcTransformer {
                 }
             }
         }
-        refuse_convs(&survey, &HashSet::new(), &mut refused);
+        refuse_convs(&survey, &IdSet::default(), &mut refused);
         (None, refused)
     }
 }
@@ -135,8 +133,8 @@ impl NchwcTransformer {
 /// Reports each remaining NCHW convolution as unprofitable, unless there is another reason.
 fn refuse_convs(
     survey: &Survey<'_>,
-    chosen: &HashSet<NodeId>,
-    refused: &mut HashMap<NodeId, Refusal>,
+    chosen: &IdSet<NodeId>,
+    refused: &mut IdMap<NodeId, Refusal>,
 ) {
     let convs = survey.kinds.iter().filter(|(_, kind)| matches!(kind, Kind::Conv(_)));
     for (id, _) in convs.filter(|(id, _)| !chosen.contains(id)) {

@@ -22,9 +22,9 @@
 //! the reorders around it cost: 3·3 filters of 64 channels do alone, pointwise ones and small images hardly ever.
 //! Other nodes follow their neighbours. Ties stay in NCHW.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
-use ort_graph::{Node, NodeId, ValueId};
+use ort_graph::{IdMap, IdSet, Node, NodeId, ValueId};
 
 use super::activations;
 use super::channels::Channels;
@@ -42,10 +42,10 @@ const ELEMENT: f64 = 30.0;
 const COPY: f64 = 16.0;
 
 /// The nodes to convert to NCHWc, without `pinned`.
-pub(super) fn choose(survey: &Survey<'_>, pinned: &HashSet<NodeId>) -> HashSet<NodeId> {
+pub(super) fn choose(survey: &Survey<'_>, pinned: &IdSet<NodeId>) -> IdSet<NodeId> {
     let layouts = layouts(survey);
     let mut plan =
-        Plan { survey, layouts: &layouts, network: Network::new(), vertices: HashMap::new() };
+        Plan { survey, layouts: &layouts, network: Network::new(), vertices: IdMap::default() };
     let is_free = |id: &&NodeId| survey.kinds.contains_key(id) && !pinned.contains(id);
     let free: Vec<NodeId> = survey.order.iter().filter(is_free).copied().collect();
     for &id in &free {
@@ -67,9 +67,9 @@ pub(super) fn choose(survey: &Survey<'_>, pinned: &HashSet<NodeId>) -> HashSet<N
 }
 
 /// The channel layout of every image if all possible nodes were in NCHWc.
-fn layouts(survey: &Survey<'_>) -> HashMap<ValueId, Channels> {
-    let mut layouts: HashMap<ValueId, Channels> = HashMap::new();
-    let layout = |layouts: &HashMap<ValueId, Channels>, id: ValueId| {
+fn layouts(survey: &Survey<'_>) -> IdMap<ValueId, Channels> {
+    let mut layouts: IdMap<ValueId, Channels> = IdMap::default();
+    let layout = |layouts: &IdMap<ValueId, Channels>, id: ValueId| {
         let n = survey.channels(id).unwrap_or(1);
         layouts.get(&id).cloned().unwrap_or_else(|| Channels::padded(n, survey.block))
     };
@@ -94,9 +94,9 @@ fn layouts(survey: &Survey<'_>) -> HashMap<ValueId, Channels> {
 
 struct Plan<'s> {
     survey: &'s Survey<'s>,
-    layouts: &'s HashMap<ValueId, Channels>,
+    layouts: &'s IdMap<ValueId, Channels>,
     network: Network,
-    vertices: HashMap<NodeId, Vertex>,
+    vertices: IdMap<NodeId, Vertex>,
 }
 
 impl Plan<'_> {
@@ -121,7 +121,7 @@ impl Plan<'_> {
                 self.network.edge(vertex, nchwc, NEVER);
             }
         }
-        if graph.outputs().contains(&id) {
+        if graph.is_output(id) {
             self.network.edge(nchw, Network::SECOND, NEVER);
         }
     }
@@ -163,7 +163,7 @@ fn whole(cost: f64) -> u64 {
 /// A node's extra time in NCHW, and its extra time in NCHWc.
 fn costs(
     survey: &Survey<'_>,
-    layouts: &HashMap<ValueId, Channels>,
+    layouts: &IdMap<ValueId, Channels>,
     node: &Node,
     kind: &Kind,
 ) -> (f64, f64) {

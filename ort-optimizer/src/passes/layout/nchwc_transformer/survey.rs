@@ -1,9 +1,8 @@
 //! Which nodes support NCHWc, independently of the others.
 
 use std::any::Any;
-use std::collections::HashMap;
 
-use ort_graph::{Attr, Attrs, Dim, Graph, Node, NodeId, ValueId};
+use ort_graph::{Attr, Attrs, Dim, Graph, IdMap, Node, NodeId, ValueId};
 use ort_ops::ops::average_pool::AveragePool;
 use ort_ops::ops::batch_normalization::BatchNormalization;
 use ort_ops::ops::conv::Conv;
@@ -31,8 +30,8 @@ pub(super) struct Survey<'g> {
     /// The version of ai.onnx that the model imports; 0 if that is not known.
     opset: i64,
     pub(super) extents: Extents,
-    pub(super) kinds: HashMap<NodeId, Kind>,
-    pub(super) refused: HashMap<NodeId, Refusal>,
+    pub(super) kinds: IdMap<NodeId, Kind>,
+    pub(super) refused: IdMap<NodeId, Refusal>,
 }
 
 /// What a node does with images.
@@ -111,7 +110,7 @@ impl<'g> Survey<'g> {
         }
         let order = graph.topological_order().ok()?;
         let extents = Extents::of(graph, &order);
-        let (kinds, refused) = (HashMap::new(), HashMap::new());
+        let (kinds, refused) = (IdMap::default(), IdMap::default());
         let is_free = options.level == Level::All;
         let opset = options.opset.unwrap_or(0);
         let mut survey = Self { graph, order, block, is_free, opset, extents, kinds, refused };
@@ -155,7 +154,7 @@ impl<'g> Survey<'g> {
 
     /// Whether the value has exactly one reader.
     pub(super) fn is_private(&self, id: ValueId) -> bool {
-        self.graph.consumers(id).len() == 1 && !self.graph.outputs().contains(&id)
+        self.graph.consumers(id).len() == 1 && !self.graph.is_output(id)
     }
 
     fn kind(&self, node: &Node) -> Result<Option<Kind>, Refusal> {

@@ -1,9 +1,9 @@
 //! The pass on small networks.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
-use ort_graph::{Graph, NodeId};
+use ort_graph::{Graph, IdSet, NodeId};
 use ort_ops::registry;
 use ort_testing::Rng;
 use proptest::prelude::*;
@@ -63,7 +63,7 @@ fn with_some_in_nchwc(graph: &Graph, options: &Options, seed: u64) -> Option<(Gr
     let one_in = rng.below(4);
     let mut is_chosen = || one_in == 0 || rng.below(one_in + 1) > 0;
     let candidates = survey.order.iter().filter(|id| survey.kinds.contains_key(id));
-    let mut chosen: HashSet<NodeId> = candidates.filter(|_| is_chosen()).copied().collect();
+    let mut chosen: IdSet<NodeId> = candidates.filter(|_| is_chosen()).copied().collect();
     loop {
         match build(&survey, &chosen, &Reference) {
             Ok(patch) => {

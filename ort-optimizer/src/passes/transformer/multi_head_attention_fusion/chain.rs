@@ -34,8 +34,7 @@ impl<'g> Chain<'g> {
 
     /// The value is one that the fused node no longer makes.
     pub(super) fn enter(&mut self, value: ValueId) -> ValueId {
-        self.is_shared |=
-            self.graph.consumers(value).len() > 1 || self.graph.outputs().contains(&value);
+        self.is_shared |= self.graph.consumers(value).len() > 1 || self.graph.is_output(value);
         value
     }
 
