@@ -99,7 +99,8 @@ impl Resolved {
         let registry = ort_ops::registry().with(&self.operators);
         let denotations = self.free_dims.denotations(&parsed.graph);
         let build = || self.bounded(|| import(parsed, &registry, self.import_limits));
-        let model = self.or_cancelled("build", profiler.during("build", build).map_err(Box::new))?;
+        let model =
+            self.or_cancelled("build", profiler.during("build", build).map_err(Box::new))?;
         let mut warnings: Vec<_> = model.warnings.iter().map(ImportWarning::to_string).collect();
         let mut packing_warnings = Vec::new();
         let (mut graph, mut report) = (model.graph, Report::default());

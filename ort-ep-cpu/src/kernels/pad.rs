@@ -127,7 +127,7 @@ impl Kernel for PadKernel {
         let given = io.inputs.optional_tensor(2)?.and_then(|value| value.as_bytes());
         let value = given.unwrap_or(&self.value);
         if self.op.mode == Mode::Constant && value.len() != self.width {
-            return Err(OpError::InputValue { index: 2, what: "the value is no scalar" }.into());
+            return Err(OpError::InputValue { index: 2, what: "the value is not a scalar" }.into());
         }
         let x = x.as_bytes().ok_or(KernelError::ForeignState)?;
         let rows = Rows { len: state.entry, cost: PLACE + state.entry.saturating_mul(BYTE) };

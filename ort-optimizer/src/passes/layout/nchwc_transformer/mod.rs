@@ -131,11 +131,7 @@ impl NchwcTransformer {
 }
 
 /// Reports each remaining NCHW convolution as unprofitable, unless there is another reason.
-fn refuse_convs(
-    survey: &Survey<'_>,
-    chosen: &IdSet<NodeId>,
-    refused: &mut IdMap<NodeId, Refusal>,
-) {
+fn refuse_convs(survey: &Survey<'_>, chosen: &IdSet<NodeId>, refused: &mut IdMap<NodeId, Refusal>) {
     let convs = survey.kinds.iter().filter(|(_, kind)| matches!(kind, Kind::Conv(_)));
     for (id, _) in convs.filter(|(id, _)| !chosen.contains(id)) {
         refused.entry(*id).or_insert(Refusal("reordering would take longer than it gains"));
