@@ -1,7 +1,9 @@
 //! How kernel tests run a node: compiled for every instruction set, on one to three threads, with
-//! constant and non-constant weights, in place where the claim allows it; compared with the operator's own `eval`.
+//! constant and non-constant weights, in place where the claim allows it, and outputs in memory that holds the input
+//! they extend; compared with the operator's own `eval`.
 
 mod closeness;
+mod growing;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -155,6 +157,7 @@ impl Case {
             let found = self.run(kernel, expected, None, n_threads);
             assert_eq!(bits(&found), bits(&first), "{n_threads} threads: {what}");
         }
+        self.check_growing(kernel, &first, &what);
         for &(input, output) in &claim.in_place {
             let fits = |tensor: &Tensor| {
                 tensor.shape() == expected[output].shape()

@@ -25,6 +25,7 @@ mod bytes;
 mod cpu;
 mod cut;
 mod epilogue;
+mod extended;
 mod kernels;
 mod lanes;
 mod operation;

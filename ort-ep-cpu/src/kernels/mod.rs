@@ -194,6 +194,7 @@ kernels! {
     scatter,
     softmax,
     split,
+    tensor_scatter,
     top_k,
     transpose,
     unary,

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its own functions too")]
 
 mod arena;
+mod attention_states;
 mod bound_outputs;
 mod bounds;
 mod bytes;

@@ -8,7 +8,7 @@ use ort_session::{
 };
 use ort_testing::Rng;
 
-use crate::model::of_text;
+use crate::model::{of_text, of_text_at};
 
 /// Two heads of attention as exporters write it out.
 const DECODER: &str = "graph(x: float[b,2,n,4], past.0.key: float[b,2,p,4], past.0.value: float[b,2,p,4]) -> (y, present.0.key, present.0.value) {
@@ -239,7 +239,7 @@ fn grouped(past: &str, present: &str) -> Session {
 }
 
 #[test]
-fn the_cache_of_group_query_attention_is_as_by_hand() {
+fn group_query_attention_writes_its_cache_where_it_lies() {
     for (past, present, rows) in [("p", "t", 0), ("32", "32", 32), ("s", "s", 32)] {
         let (session, mut rng) = (grouped(past, present), Rng::new(7));
         let mut state = session.new_state().unwrap();
@@ -266,6 +266,7 @@ fn the_cache_of_group_query_attention_is_as_by_hand() {
             let mut made = session.run(by_hand).unwrap().into_values();
             assert_eq!(y, made.remove(0), "{past}: step {step}");
             assert_eq!(caches(&state), made, "{past}: step {step}");
+            assert_eq!(state.moved_bytes(), 0, "{past}: step {step}");
             kept = made;
         }
         assert_eq!(state.len(), (past == "p").then_some(24));
@@ -282,6 +283,32 @@ fn the_cache_of_group_query_attention_is_as_by_hand() {
             assert!(error.contains("no length of the sequences"), "{error}");
             assert_eq!(caches(&state), kept);
         }
+    }
+}
+
+/// The standard's operator, whose heads lie beside each other in what is new.
+const STANDARD: &str = "graph(x: float[b,n,32], past.0.key: float[b,2,p,16], past.0.value: float[b,2,p,16]) -> (y, present.0.key, present.0.value) {
+  w = const float[32,32] fill 0.0625
+  v = MatMul-13 (x, w)
+  y: float[b,n,32], present.0.key: float[b,2,t,16], present.0.value: float[b,2,t,16] = Attention-23 [is_causal: 1, q_num_heads: 2, kv_num_heads: 2] (x, x, v, _, past.0.key, past.0.value)
+}";
+
+#[test]
+fn the_standards_attention_writes_its_cache_where_it_lies() {
+    let bytes = ModelBytes::from_vec(of_text_at(23, STANDARD));
+    let session = Session::builder().threads(1).commit(bytes).unwrap();
+    let (mut state, mut rng) = (session.new_state().unwrap(), Rng::new(9));
+    state.reserve(200).unwrap();
+    let first = || Value::from(Tensor::zeros(DType::F32, &[1, 2, 0, 16]).unwrap());
+    let mut kept = vec![first(), first()];
+    for step in 0..60 {
+        let n = if step % 20 == 0 { 9 } else { 1 };
+        let x = Tensor::from_slice(&[1, n, 32], &rng.uniforms(n * 32)).unwrap();
+        let mut made = by_hand(&session, &x, &kept);
+        assert_eq!(run(&session, &mut state, &x), made.remove(0), "step {step}");
+        assert_eq!(caches(&state), made, "step {step}");
+        assert_eq!(state.moved_bytes(), 0, "step {step}");
+        kept = made;
     }
 }
 

@@ -2,9 +2,9 @@
 
 use ort_ep::{KernelError, Threads};
 use ort_kernels::Isa;
-use ort_tensor::{DType, Output};
+use ort_tensor::{DType, Output, TensorView};
 
-use super::floats::{Float, Floats, Source, with_float};
+use super::floats::{Float, Floats, Source, Strides, with_float};
 use crate::cpu::Team;
 
 /// What it costs to copy an element, in multiply-adds.
@@ -26,33 +26,46 @@ pub(super) struct Cache<'a> {
     pub(super) shape: [usize; 4],
 }
 
+/// What an output begins with: the past, unless the output holds it already.
+pub(super) fn past_of<'a>(
+    past: Option<TensorView<'a>>,
+    output: &Output<'_>,
+) -> Result<Floats<'a>, KernelError> {
+    Ok(Floats::of_optional(past.filter(|_| output.to_extend().is_none()))?)
+}
+
 impl Cache<'_> {
-    /// Writes it to an output. What is behind the new rows is what the past has there.
+    /// Writes it to an output, whose rows may have room behind them. What is behind the new rows is what the
+    /// past has there.
     pub(super) fn write<'y>(
         &self,
         (isa, dtype): (Isa, DType),
         output: &'y mut Output<'_>,
         threads: &dyn Threads,
-    ) -> Result<Floats<'y>, KernelError> {
-        let view = output.tensor(dtype, &self.shape)?;
+    ) -> Result<Source<'y>, KernelError> {
+        let (view, _) = output.extended(dtype, &self.shape)?;
+        let [_, heads, _, size] = self.shape;
+        let strides = Strides::split([heads, view.shape()[2], size]);
         Ok(with_float!(dtype, T => {
             let y = view.into_slice::<T>()?;
             self.fill(isa, y, threads);
-            T::floats(y)
+            Source::new(T::floats(y), strides)
         }))
     }
 
     /// Writes it to `y`.
     pub(super) fn fill<T: Float>(&self, isa: Isa, y: &mut [T], threads: &dyn Threads) {
-        let [batch, n_heads, rows, size] = self.shape;
+        let [batch, n_heads, _, size] = self.shape;
         if y.is_empty() {
             return;
         }
         let n = batch * n_heads;
         let past = T::of(self.past).unwrap_or_default();
         let past_len = past.len() / n;
-        let team = Team::new(threads, n).if_worth(y.len().saturating_mul(COPY));
-        team.run(y.chunks_exact_mut(rows * size).enumerate(), |(i, y), _| {
+        let n_written = past.len().saturating_add(n * self.n_new * size);
+        let team = Team::new(threads, n).if_worth(n_written.saturating_mul(COPY));
+        let of_head = y.len() / n;
+        team.run(y.chunks_exact_mut(of_head).enumerate(), |(i, y), _| {
             let kept = past_len.min(y.len());
             y[..kept].copy_from_slice(&past[i * past_len..][..kept]);
             let new = y.chunks_exact_mut(size).skip(self.used).take(self.n_new);

@@ -3,20 +3,22 @@
 
 // collects are bounded: by the rank
 
-use ort_ep::{Io, Kernel, KernelError, Packed, Prepared, Threads};
-use ort_graph::{OpError, Operator};
+use ort_ep::{Extension, Io, Kernel, KernelError, Packed, Prepared, Threads};
+use ort_graph::OpError;
 use ort_kernels::Activation;
 use ort_kernels::gemm::Start;
 use ort_ops::ops::microsoft::attention::{Attention, Weights};
 use ort_tensor::{DType, Inputs, Output, TensorViewMut};
+use smallvec::{SmallVec, smallvec};
 
-use super::cache::Cache;
+use super::cache::{Cache, past_of};
 use super::floats::{Floats, Source, Strides};
 use super::heads::{Heads, Operands};
 use super::options::{Lens, Options, shapes_of};
 use super::scores::Seen;
 use crate::cpu::{Cpu, floats};
 use crate::epilogue::Epilogue;
+use crate::extended::eval_extended;
 use crate::kernels::{Compiled, Compiler};
 use crate::product::{self, Product, pack_right};
 
@@ -25,6 +27,8 @@ const MASK: usize = 3;
 const PAST: usize = 4;
 const BIASES: usize = 5;
 const PAST_LEN: usize = 6;
+/// Keys and values, which are one tensor.
+const EXTENSION: Extension = Extension { input: PAST, output: 1, axis: 3 };
 /// Scratch begins with the product, in whole cache lines.
 const LINE_BYTES: usize = 64;
 
@@ -163,16 +167,18 @@ impl ProjectedKernel {
         }
         if present.is_wanted() {
             let rows = self.options().kept(*lens, heads);
-            let present = present.tensor(DType::F32, &[2, batch, n, rows, size])?;
+            let past = past_of(past, present)?;
+            let (present, _) = present.extended(DType::F32, &[2, batch, n, rows, size])?;
+            // The rows may have room behind them.
+            let room = present.shape()[3];
             let present = present.into_slice::<f32>()?;
-            let (keys, values) = present.split_at_mut(batch * n * rows * size);
-            let past = Floats::of_optional(past)?;
+            let (keys, values) = present.split_at_mut(batch * n * room * size);
             let (shape, halves) = ([batch, n, rows, size], [0, past.len() / 2]);
             for (operand, y, first) in [(&mut k, keys, halves[0]), (&mut v, values, halves[1])] {
                 let past = past.part(first, halves[1]);
                 let cache = Cache { past, used, new: *operand, n_new: len, shape };
                 cache.fill(self.cpu.isa, y, io.threads);
-                *operand = Source::new(Floats::F32(y), Strides::split([n, rows, size]));
+                *operand = Source::new(Floats::F32(y), Strides::split([n, room, size]));
             }
         }
         let mut seen = Seen::default();
@@ -221,8 +227,12 @@ impl Kernel for ProjectedKernel {
             Some((sizes, (used, heads))) => self.attend((sizes, used), &heads, io),
             // Weights that are packed are read nowhere else.
             None if self.w.is_some() => Err(misfit(io.inputs)?),
-            None => Ok(self.op.eval(io.inputs, io.outputs)?),
+            None => eval_extended(&self.op, &[EXTENSION], &[], io),
         }
+    }
+
+    fn extensions(&self) -> SmallVec<[Extension; 2]> {
+        smallvec![EXTENSION]
     }
 
     fn reads(&self, input: usize) -> bool {

@@ -1,17 +1,19 @@
 //! MultiHeadAttention and DecoderMaskedMultiHeadAttention: queries, keys and values by row or by head, apart
 //! or packed, with biases, masks and a past. What does not fit together is for `eval` to tell.
 
-use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
-use ort_graph::Operator;
+use ort_ep::{Extension, Io, Kernel, KernelError, Prepared, Threads};
+use ort_graph::Fact;
 use ort_ops::ops::microsoft::multi_head_attention::MultiHeadAttention;
 use ort_tensor::{DType, Inputs, Output, TensorView};
+use smallvec::SmallVec;
 
-use super::cache::Cache;
+use super::cache::{Cache, past_of};
 use super::floats::{Floats, Source, Strides, is_float, with_float};
 use super::heads::{Heads, Operands};
 use super::options::{Lens, Options, shapes_of};
 use super::scores::Seen;
 use crate::cpu::Cpu;
+use crate::extended::{Roomy, eval_extended};
 use crate::kernels::{Compiled, Compiler};
 
 #[derive(Debug)]
@@ -20,6 +22,8 @@ struct RowsKernel {
     op: MultiHeadAttention,
     dtype: DType,
     places: Places,
+    /// Whether keys and values are by head.
+    are_by_head: bool,
 }
 
 /// Where the inputs behind queries, keys and values stand.
@@ -34,6 +38,7 @@ struct Places {
     past_len: usize,
 }
 
+const KEYS_AND_VALUES: [usize; 2] = [1, 2];
 const BEAMS: usize = 9;
 const SCORES: usize = 3;
 
@@ -48,8 +53,18 @@ pub(super) fn compile(compiler: &Compiler<'_>) -> Compiled {
         true => Places { bias: 10, mask: 3, biases: 4, past: 5, past_len: 7 },
         false => Places { bias: 3, mask: 4, biases: 5, past: 6, past_len: 8 },
     };
+    let is_by_head = |input| compiler.fact(input).and_then(Fact::rank) == Some(4);
+    let are_by_head = KEYS_AND_VALUES.into_iter().all(is_by_head);
     let cpu = compiler.cpu;
-    Ok(Some(Box::new(RowsKernel { cpu, op, dtype, places })))
+    Ok(Some(Box::new(RowsKernel { cpu, op, dtype, places, are_by_head })))
+}
+
+/// What a shape signature makes of it.
+struct State {
+    /// Nothing if it is for `eval` to tell what does not fit.
+    sizes: Option<Sizes>,
+    /// Keys and values by head, without their room.
+    roomy: [Roomy; 2],
 }
 
 /// What is new, and the buffer of the past.
@@ -158,9 +173,15 @@ impl RowsKernel {
         first_bias: usize,
     ) -> Result<Source<'a>, KernelError> {
         let bias = inputs.optional_tensor(self.places.bias)?.filter(|_| operand.has_bias);
+        let view = inputs.tensor(operand.input)?;
+        let strides = match *view.shape() {
+            // By head, whose rows may have room behind them.
+            [_, heads, room, size] => Strides::split([heads, room, size]),
+            _ => operand.strides,
+        };
         Ok(Source {
-            data: Floats::of(inputs.tensor(operand.input)?)?.from(operand.first),
-            strides: operand.strides,
+            data: Floats::of(view)?.from(operand.first),
+            strides,
             bias: Floats::of_optional(bias)?.from(first_bias),
         })
     }
@@ -173,14 +194,16 @@ impl RowsKernel {
         spare: &'a mut Output<'_>,
         threads: &dyn Threads,
     ) -> Result<Source<'a>, KernelError> {
-        let cache = Cache { past: Floats::of_optional(past)?, ..cache };
-        let kept = match (output.is_wanted(), past) {
-            (true, _) => cache.write((self.cpu.isa, self.dtype), output, threads)?,
-            (false, Some(_)) => cache.write((self.cpu.isa, self.dtype), spare, threads)?,
-            (false, None) => return Ok(cache.new),
-        };
-        let [_, heads, rows, size] = cache.shape;
-        Ok(Source::new(kept, Strides::split([heads, rows, size])))
+        let cache = Cache { past: past_of(past, output)?, ..cache };
+        match (output.is_wanted(), past) {
+            (true, _) => cache.write((self.cpu.isa, self.dtype), output, threads),
+            (false, Some(_)) => cache.write((self.cpu.isa, self.dtype), spare, threads),
+            (false, None) => Ok(cache.new),
+        }
+    }
+
+    fn extensions_of(&self) -> [Extension; 2] {
+        [0, 1].map(|i| Extension { input: self.places.past + i, output: 1 + i, axis: 2 })
     }
 
     fn attend(
@@ -226,18 +249,33 @@ impl RowsKernel {
 
 impl Kernel for RowsKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
-        let Some(sizes) = self.sizes(shapes) else { return Ok(Prepared::new(None::<Sizes>)) };
-        let scratch = self.options().scratch_bytes(self.cpu, sizes.lens);
-        Ok(Prepared::new(Some(sizes)).with_scratch(scratch))
+        let len =
+            |input: usize| shapes.get(input).and_then(|shape| shape.get(2)).copied().unwrap_or(0);
+        let roomy = KEYS_AND_VALUES.map(|input| Roomy { input, axis: 2, len: len(input) });
+        let sizes = self.sizes(shapes);
+        let scratch = sizes.map_or(0, |sizes| self.options().scratch_bytes(self.cpu, sizes.lens));
+        Ok(Prepared::new(State { sizes, roomy }).with_scratch(scratch))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let sizes: &Option<Sizes> = prepared.state()?;
-        let Some(sizes) = sizes else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
-        match self.call(io.inputs, sizes.lens)? {
-            Some((used, heads)) => self.attend((sizes, used), &heads, io),
-            None => Ok(self.op.eval(io.inputs, io.outputs)?),
+        let State { sizes, roomy }: &State = prepared.state()?;
+        let call = match sizes {
+            Some(sizes) => self.call(io.inputs, sizes.lens)?.map(|call| (sizes, call)),
+            None => None,
+        };
+        match call {
+            Some((sizes, (used, heads))) => self.attend((sizes, used), &heads, io),
+            None if self.are_by_head => eval_extended(&self.op, &self.extensions_of(), roomy, io),
+            None => eval_extended(&self.op, &self.extensions_of(), &[], io),
         }
+    }
+
+    fn extensions(&self) -> SmallVec<[Extension; 2]> {
+        self.extensions_of().into()
+    }
+
+    fn reads_room(&self, input: usize, axis: usize) -> bool {
+        self.are_by_head && KEYS_AND_VALUES.contains(&input) && axis == 2
     }
 
     fn variant(&self) -> &'static str {

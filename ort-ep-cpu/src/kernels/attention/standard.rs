@@ -1,12 +1,13 @@
 //! The standard's Attention. Keys and values are put behind their past where there is one, each head
 //! by one thread; then every head attends as in [`heads`](super::heads).
 
-use ort_ep::{Io, Kernel, KernelError, Prepared};
+use ort_ep::{Extension, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
 use ort_ops::ops::attention::{Attention, Sizes};
 use ort_tensor::{DType, Inputs, Output, Shape};
+use smallvec::SmallVec;
 
-use super::cache::Cache;
+use super::cache::{Cache, past_of};
 use super::floats::{Floats, Source, Strides, is_float, with_float};
 use super::heads::{Heads, Operands};
 use super::scores::{Bias, KeyMask, Rule, Seen, Sliding, Window, usual_scale};
@@ -14,6 +15,7 @@ use crate::cpu::Cpu;
 use crate::kernels::{Compiled, Compiler};
 
 /// Where the inputs stand.
+const KEYS_AND_VALUES: [usize; 2] = [1, 2];
 const MASK: usize = 3;
 const PASTS: [usize; 2] = [4, 5];
 const LENS: usize = 6;
@@ -27,6 +29,8 @@ struct AttentionKernel {
     has_past: bool,
     has_mask: bool,
     has_lens: bool,
+    /// Whether keys and values are by head.
+    are_by_head: bool,
 }
 
 /// What a shape signature makes of it.
@@ -35,9 +39,6 @@ struct State {
     heads: Heads,
     sizes: Sizes,
     past: usize,
-    /// Where queries lie, and new keys and values.
-    q: Strides,
-    new: [Strides; 2],
     y_shape: Shape,
 }
 
@@ -54,7 +55,9 @@ pub(super) fn compile(compiler: &Compiler<'_>) -> Compiled {
         && (!has_mask || dtype(MASK).is_some_and(is_mask))
         && compiler.claim.outputs.get(3).is_none_or(Option::is_none);
     let (cpu, dtypes) = (compiler.cpu, [q, v]);
-    let kernel = AttentionKernel { cpu, op, dtypes, has_past, has_mask, has_lens };
+    let is_by_head = |&input: &usize| compiler.fact(input).and_then(Fact::rank) == Some(4);
+    let are_by_head = KEYS_AND_VALUES.iter().all(is_by_head);
+    let kernel = AttentionKernel { cpu, op, dtypes, has_past, has_mask, has_lens, are_by_head };
     Ok(is_taken.then(|| Box::new(kernel) as Box<dyn Kernel>))
 }
 
@@ -62,13 +65,7 @@ impl AttentionKernel {
     fn state(&self, shapes: &[&[usize]]) -> Result<State, KernelError> {
         let (sizes, past) = self.op.sizes(shapes)?;
         let Sizes { batch, q_heads, kv_heads, q_len, kv_len, size, v_size } = sizes;
-        let is_joined = |input: usize| shapes.get(input).is_some_and(|shape| shape.len() == 3);
-        let strides = |input, [heads, len, size]: [usize; 3]| match is_joined(input) {
-            true => Strides::joined([len, heads * size, size]),
-            false => Strides::split([heads, len, size]),
-        };
-        let widths = [(1, size), (2, v_size)];
-        let new = widths.map(|(input, size)| strides(input, [kv_heads, kv_len - past, size]));
+        let is_joined = shapes.first().is_some_and(|shape| shape.len() == 3);
         let mut heads = Heads {
             cpu: self.cpu,
             batch,
@@ -78,7 +75,7 @@ impl AttentionKernel {
             kv_len,
             size,
             v_size,
-            is_joined: is_joined(0),
+            is_joined,
             bias: None,
             mask: KeyMask::None,
             rule: self.rule(&sizes, past),
@@ -90,12 +87,11 @@ impl AttentionKernel {
                 OpError::Shapes { what: "the mask", left: shape.to_vec(), right }
             })?);
         }
-        let y_shape = match is_joined(0) {
+        let y_shape = match is_joined {
             true => Shape::from_slice(&[batch, q_len, q_heads * v_size]),
             false => Shape::from_slice(&[batch, q_heads, q_len, v_size]),
         };
-        let q = strides(0, [q_heads, q_len, size]);
-        Ok(State { heads, sizes, past, q, new, y_shape })
+        Ok(State { heads, sizes, past, y_shape })
     }
 
     fn rule(&self, sizes: &Sizes, past: usize) -> Rule {
@@ -148,6 +144,17 @@ impl State {
     }
 }
 
+/// An input whose heads have so many elements. Those by head may have room behind their rows.
+fn source(inputs: Inputs<'_>, input: usize, size: usize) -> Result<Source<'_>, KernelError> {
+    let view = inputs.tensor(input)?;
+    let strides = match *view.shape() {
+        [_, len, width] => Strides::joined([len, width, size]),
+        [_, heads, room, size] => Strides::split([heads, room, size]),
+        _ => return Err(KernelError::ForeignState),
+    };
+    Ok(Source::new(Floats::of(view)?, strides))
+}
+
 impl Kernel for AttentionKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let state = self.state(shapes)?;
@@ -159,12 +166,9 @@ impl Kernel for AttentionKernel {
         let state: &State = prepared.state()?;
         let inputs = io.inputs;
         let seen = state.seen(inputs)?;
-        let source = |input, strides| {
-            Ok::<_, KernelError>(Source::new(Floats::of(inputs.tensor(input)?)?, strides))
-        };
-        let [k, v] = state.new;
-        let q = source(0, state.q)?;
-        let mut operands = Operands { q, k: source(1, k)?, v: source(2, v)?, seen };
+        let Sizes { size, v_size, .. } = state.sizes;
+        let [q, k] = [source(inputs, 0, size)?, source(inputs, 1, size)?];
+        let mut operands = Operands { q, k, v: source(inputs, 2, v_size)?, seen };
         let Some((y, kept)) = io.outputs.split_first_mut() else {
             return Err(KernelError::ForeignState);
         };
@@ -179,13 +183,12 @@ impl Kernel for AttentionKernel {
                 None if self.has_past => spare,
                 None => continue,
             };
-            let past = Floats::of_optional(inputs.optional_tensor(PASTS[i])?)?;
+            let past = past_of(inputs.optional_tensor(PASTS[i])?, output)?;
             let (shape, n_new) = (state.kept_shape(i), state.sizes.kv_len - state.past);
             let cache = Cache { past, used: state.past, new: *operand, n_new, shape };
             let kept = cache.write((self.cpu.isa, self.dtypes[i]), output, io.threads)?;
             if self.has_past {
-                let [_, heads, rows, size] = shape;
-                *operand = Source::new(kept, Strides::split([heads, rows, size]));
+                *operand = kept;
             }
         }
         let y = y.tensor(self.dtypes[0], &state.y_shape)?;
@@ -193,6 +196,15 @@ impl Kernel for AttentionKernel {
             state.heads.run(&operands, y.into_slice::<T>()?, (io.threads, io.scratch));
         });
         Ok(())
+    }
+
+    fn extensions(&self) -> SmallVec<[Extension; 2]> {
+        let kept = PASTS.iter().zip(1..).filter(|_| self.has_past);
+        kept.map(|(&input, output)| Extension { input, output, axis: 2 }).collect()
+    }
+
+    fn reads_room(&self, input: usize, axis: usize) -> bool {
+        self.are_by_head && KEYS_AND_VALUES.contains(&input) && axis == 2
     }
 
     fn variant(&self) -> &'static str {

@@ -28,8 +28,8 @@ pub(super) struct Call<'a> {
 pub(super) struct New<'a> {
     /// Queries, keys and values.
     pub(super) sources: [Source<'a>; 3],
-    /// Keys and values `[batch, heads, capacity, size]`, or nothing.
-    pasts: [Floats<'a>; 2],
+    /// Keys and values `[batch, heads, capacity, size]`, or nothing; `None` where the cache holds them already.
+    pasts: [Option<Floats<'a>>; 2],
 }
 
 impl Call<'_> {
@@ -104,17 +104,26 @@ impl Call<'_> {
         (threads, scratch): (&dyn Threads, &mut [u8]),
     ) {
         let n_groups = self.sizes.batch * self.kernel.op.kv_num_heads;
-        let (of_cache, of_group) = (self.kept * self.sizes.size, queries.len() / n_groups);
-        let caches = keys.chunks_exact_mut(of_cache).zip(values.chunks_exact_mut(of_cache));
+        let of_group = queries.len() / n_groups;
+        let n_rows: usize = new.pasts.iter().map(|past| self.n_written(past.is_some())).sum();
+        // They may have room behind their rows.
+        let rooms = [keys.len() / n_groups, values.len() / n_groups];
+        let caches = keys.chunks_exact_mut(rooms[0]).zip(values.chunks_exact_mut(rooms[1]));
         let mut queries = queries.chunks_exact_mut(of_group.max(1));
         let parts = caches.enumerate().map(move |(i, (keys, values))| {
             (i, [keys, values], queries.next().unwrap_or_default())
         });
-        let team = Team::new(threads, n_groups).if_worth(n_groups * of_cache * 2 * READ);
+        let team =
+            Team::new(threads, n_groups).if_worth(n_groups * n_rows * self.sizes.size * READ);
         let team = team.with_scratch(scratch, self.sizes.fill_len());
         team.run(parts, |(i, caches, queries), scratch| {
             self.fill(new, i, (caches, queries), scratch);
         });
+    }
+
+    /// The rows that are written of a cache.
+    fn n_written(&self, with_past: bool) -> usize {
+        if with_past { self.kept } else { self.sizes.len }
     }
 
     /// Writes the cache of head `i` of all batches, and the queries that share it.
@@ -128,11 +137,17 @@ impl Call<'_> {
         let Sizes { len, size, capacity, .. } = self.sizes;
         let (batch, head) = (i / self.kernel.op.kv_num_heads, i % self.kernel.op.kv_num_heads);
         let old = self.past(batch) * size;
+        let end = old + len * size;
         for (cache, past) in [&mut *keys, &mut *values].into_iter().zip(new.pasts) {
+            let Some(past) = past else {
+                // All of the past stays where it is; zeros are behind it.
+                cache[end.max(capacity * size)..self.kept * size].fill(T::default());
+                continue;
+            };
             let past = T::of(past).unwrap_or_default();
             let past = past.get(i * capacity * size..).unwrap_or_default();
             cache[..old].copy_from_slice(&past[..old]);
-            cache[old + len * size..].fill(T::default());
+            cache[end..].fill(T::default());
         }
         let [q, k, v] = &new.sources;
         self.rotated(k, [batch, head], (&mut keys[old..][..len * size], &mut *scratch));
@@ -151,16 +166,20 @@ pub(super) fn new_of<'a>(
     op: &GroupQueryAttention,
     inputs: Inputs<'a>,
     [len, size]: [usize; 2],
+    are_kept: [bool; 2],
 ) -> Result<New<'a>, KernelError> {
     let (n, k) = (op.num_heads * size, op.kv_num_heads * size);
     let q = Floats::of(inputs.tensor(0)?)?;
     let source = |data, width| Source::new(data, Strides::joined([len, width, size]));
-    let past = |input| Floats::of_optional(inputs.optional_tensor(input)?);
+    let past = |input, is_kept: bool| {
+        let past = |view| Floats::of_optional(view).map(Some);
+        if is_kept { Ok(None) } else { past(inputs.optional_tensor(input)?) }
+    };
     let sources = match (inputs.optional_tensor(1)?, inputs.optional_tensor(2)?) {
         (Some(keys), Some(values)) => {
             [source(q, n), source(Floats::of(keys)?, k), source(Floats::of(values)?, k)]
         }
         _ => [0, n, n + k].map(|first| source(q.from(first), n + 2 * k)),
     };
-    Ok(New { sources, pasts: [past(3)?, past(4)?] })
+    Ok(New { sources, pasts: [past(3, are_kept[0])?, past(4, are_kept[1])?] })
 }

@@ -9,10 +9,10 @@
 mod call;
 mod rotation;
 
-use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::Operator;
+use ort_ep::{Extension, Io, Kernel, KernelError, Prepared};
 use ort_ops::ops::microsoft::group_query_attention::{GroupQueryAttention, Kept};
 use ort_tensor::{DType, Inputs};
+use smallvec::SmallVec;
 
 use self::call::{Call, new_of};
 use self::rotation::Rotation;
@@ -20,7 +20,12 @@ use super::floats::{Float, Floats, Source, Strides, is_float, with_float};
 use super::heads::{Heads, Operands};
 use super::scores::{Bias, KeyMask, Rule, Seen, Sinks, Sliding, Window};
 use crate::cpu::{Cpu, floats};
+use crate::extended::eval_extended;
 use crate::kernels::{Compiled, Compiler};
+
+/// The caches of keys and values.
+const EXTENSIONS: [Extension; 2] =
+    [Extension { input: 3, output: 1, axis: 2 }, Extension { input: 4, output: 2, axis: 2 }];
 
 #[derive(Debug)]
 struct GroupKernel {
@@ -184,9 +189,11 @@ impl GroupKernel {
             return Err(KernelError::ForeignState);
         };
         let cache = [batch, k, call.kept, size];
-        let keys = keys.tensor(self.dtype, &cache)?.into_slice::<T>()?;
-        let values = values.tensor(self.dtype, &cache)?.into_slice::<T>()?;
-        let new = new_of(&self.op, inputs, [len, size])?;
+        let (keys, has_keys) = keys.extended(self.dtype, &cache)?;
+        let (values, has_values) = values.extended(self.dtype, &cache)?;
+        let rows = [keys.shape()[2], values.shape()[2]];
+        let (keys, values) = (keys.into_slice::<T>()?, values.into_slice::<T>()?);
+        let new = new_of(&self.op, inputs, [len, size], [has_keys, has_values])?;
         call.fill_all(&new, [&mut *keys, &mut *values], queries, (io.threads, &mut *scratch));
         let q = match self.op.do_rotary {
             true => {
@@ -197,8 +204,9 @@ impl GroupKernel {
         };
         let bias = Floats::of_optional(inputs.optional_tensor(BIASES)?)?;
         let seen = Seen { bias, lens: ends, sinks, ..Seen::default() };
-        let [k, v] = [T::floats(keys), T::floats(values)]
-            .map(|kept| Source::new(kept, Strides::split([k, call.kept, size])));
+        let strides = rows.map(|rows| Strides::split([k, rows, size]));
+        let [k, v] =
+            [Source::new(T::floats(keys), strides[0]), Source::new(T::floats(values), strides[1])];
         let width = self.op.num_heads * size;
         let y = y.tensor(self.dtype, &[batch, len, width])?.into_slice::<T>()?;
         heads.run(&Operands { q, k, v, seen }, y, (io.threads, scratch));
@@ -228,15 +236,19 @@ impl Kernel for GroupKernel {
         let inputs = io.inputs;
         // What does not fit together, or is empty, is for `eval` to tell.
         let Some(sizes) = *prepared.state::<Option<Sizes>>()? else {
-            return Ok(self.op.eval(inputs, io.outputs)?);
+            return eval_extended(&self.op, &EXTENSIONS, &[], io);
         };
         let Some(call) = self.call(inputs, sizes)? else {
-            return Ok(self.op.eval(inputs, io.outputs)?);
+            return eval_extended(&self.op, &EXTENSIONS, &[], io);
         };
         let (Some(heads), Some(sinks)) = (self.biased(&call, inputs)?, self.sinks(inputs)?) else {
-            return Ok(self.op.eval(inputs, io.outputs)?);
+            return eval_extended(&self.op, &EXTENSIONS, &[], io);
         };
         with_float!(self.dtype, T => self.attend::<T>((&call, &heads, sinks), io))
+    }
+
+    fn extensions(&self) -> SmallVec<[Extension; 2]> {
+        EXTENSIONS.into()
     }
 
     fn variant(&self) -> &'static str {
