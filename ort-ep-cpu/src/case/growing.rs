@@ -9,7 +9,7 @@ use super::{Case, Kind, StdThreads, bits};
 const ROOM: usize = 3;
 
 impl Case {
-    /// Checks that a kernel makes the same of outputs that extend an input where it lies, and of inputs with room.
+    /// Checks that results are the same for outputs that extend an input in place, and for inputs with spare capacity.
     /// What the past has behind what is new may stay.
     pub(super) fn check_growing(&self, kernel: &dyn Kernel, made: &[Tensor], what: &str) {
         let extensions = kernel.extensions();

@@ -27,7 +27,7 @@ const MAGIC: &[u8] = b"ort-state 1\n";
 const SUM: usize = size_of::<u64>();
 
 impl State {
-    /// Writes the values to a file, in place of one that is there; [`Session::load_state`] reads it. A reader
+    /// Writes the values to a file and replaces an existing one; [`Session::load_state`] reads it. A reader
     /// never sees half of it.
     ///
     /// # Errors

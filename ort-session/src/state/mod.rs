@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! the input is  ───► type and shape alone ───► the step that puts what is new behind it
-//! the output is ───► the state's own tensor, which has room: written where it lies, read with its room
+//! the output is ───► the state's own tensor, which has spare capacity: extended in place, read with that capacity
 //! ```
 //!
-//! So a run copies nothing of what is there already. Where a model, or a kernel, does not do that to a value
+//! So a run copies none of the existing elements. Where a model, or a kernel, does not do that to a value
 //! (see [`Plan::extension`](crate::plan::Plan::extension)), the value is an input and an output like any other.
 
 // collects are bounded: by the graph's inputs and outputs
@@ -39,7 +39,7 @@ use crate::session::Session;
 /// let mut state = session.new_state()?; // present.* becomes past_key_values.* or past.*
 /// let prompt = Tensor::from_slice(&[1, 3], &[17_i64, 4, 99])?;
 /// let logits = session.run_state(&mut state, [("input_ids", &prompt)])?;
-/// let mut other = state.clone(); // goes on from here, too
+/// let mut other = state.clone(); // continues from here, too
 /// # let next = Tensor::from_slice(&[1, 1], &[3_i64])?;
 /// session.run_state(&mut other, [("input_ids", &next)])?;
 /// state.truncate(2)?; // as if the last token had not been there
@@ -55,7 +55,7 @@ pub struct State {
     /// Room for so many entries is asked for at once.
     reserved: usize,
     n_moved: usize,
-    /// Identifies the session: its output names, which nobody else shares.
+    /// Identifies the session: its output names, which no other session shares.
     session: Arc<[String]>,
 }
 
@@ -67,9 +67,9 @@ struct Pair {
     input: String,
     /// The axis along which the value grows.
     axis: Option<usize>,
-    /// Whether it is written where it lies.
+    /// Whether it is written in place.
     is_extended: bool,
-    /// Whether it is longer with each run; else it is a buffer of which the model is told how much is in use.
+    /// Whether it is longer with each run; else it is a buffer whose used length is an input of the model.
     grows: bool,
 }
 
@@ -150,7 +150,7 @@ impl State {
     }
 
     /// Goes back to the first `len` entries of all values that grow. Their memory stays, as room. Values in
-    /// buffers of fixed size, of which the model is told how much is in use, stay as they are.
+    /// buffers of fixed size, whose used length is an input of the model, stay as they are.
     ///
     /// # Errors
     /// If there are fewer entries, or a value is computed anew by each run, so that none of before is there.
@@ -192,7 +192,7 @@ impl State {
         self.n_moved = 0;
     }
 
-    /// The memory of its values in bytes, room included, whoever shares it.
+    /// The memory of its values in bytes, spare capacity included, shared or not.
     pub fn n_bytes(&self) -> usize {
         self.values.iter().flatten().map(Kept::n_bytes).sum()
     }

@@ -8,14 +8,14 @@ use ort_tensor::{GrowingTensor, Tensor, TensorError, Value};
 /// A value that is kept from run to run.
 #[derive(Clone, Debug)]
 pub(super) enum Kept {
-    /// It grows where it lies.
+    /// It grows in place.
     Growing(GrowingTensor),
     /// Runs make it anew.
     Whole(Value),
 }
 
 impl Kept {
-    /// A value that grows along `axis` where it lies, if there is one.
+    /// A value that grows along `axis` in place, if there is one.
     pub(super) fn new(value: Value, axis: Option<usize>) -> Result<Self, TensorError> {
         match axis {
             Some(axis) => GrowingTensor::new(value.as_tensor()?.clone(), axis).map(Self::Growing),
@@ -70,7 +70,7 @@ pub(super) fn growing_axis(input: &Type, output: &Type) -> Option<usize> {
     (!pairs.any(|differs| differs)).then_some(axis)
 }
 
-/// Whether a value that is written where it lies is longer with each run: not if the model declares that output
+/// Whether a value that is written in place is longer with each run: not if the model declares that output
 /// and input are equally long.
 pub(super) fn grows(input: &Type, output: &Type, axis: usize) -> bool {
     let dim = |ty: &Type| match ty {

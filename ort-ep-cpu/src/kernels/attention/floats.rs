@@ -173,14 +173,14 @@ pub(super) struct Strides {
 }
 
 impl Strides {
-    /// Of `[B, len, width]`, where heads of `size` elements lie beside each other.
+    /// Of `[B, len, width]`, where the heads of a row, of `size` elements each, are adjacent.
     pub(super) const fn joined([len, width, size]: [usize; 3]) -> Self {
         Self { batch: len.saturating_mul(width), head: size, row: width }
     }
 
     /// Of `[B, heads, capacity, size]`, of which the first rows may be all that counts.
     pub(super) const fn split([heads, capacity, size]: [usize; 3]) -> Self {
-        // Beside a dimension of 0, another may be of any size.
+        // With a dimension of 0, another may be of any size.
         let head = capacity.saturating_mul(size);
         Self { batch: heads.saturating_mul(head), head, row: size }
     }

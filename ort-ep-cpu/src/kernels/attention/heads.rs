@@ -154,7 +154,7 @@ impl Heads {
 
     /// The bytes of scratch of a run.
     pub(super) fn scratch_bytes(&self) -> usize {
-        // Beside a dimension of 0, another may be of any size.
+        // With a dimension of 0, another may be of any size.
         if [self.batch, self.heads, self.q_len, self.kv_len, self.v_size].contains(&0) {
             return 0;
         }

@@ -40,7 +40,7 @@ struct ProjectedKernel {
     w: Option<Packed>,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct Sizes {
     lens: Lens,
     product: Product,
@@ -202,7 +202,7 @@ fn misfit(inputs: Inputs<'_>) -> Result<KernelError, KernelError> {
 impl Sizes {
     /// The bytes of the product.
     fn n_bytes(&self) -> usize {
-        // Beside a dimension of 0, another may be of any size.
+        // With a dimension of 0, another may be of any size.
         let n = self.product.m.saturating_mul(self.product.n).min(usize::MAX >> 8);
         (n * size_of::<f32>()).next_multiple_of(LINE_BYTES)
     }

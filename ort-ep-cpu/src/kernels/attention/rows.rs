@@ -59,7 +59,7 @@ pub(super) fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(Some(Box::new(RowsKernel { cpu, op, dtype, places, are_by_head })))
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 struct State {
     /// Nothing if it is for `eval` to tell what does not fit.
     sizes: Option<Sizes>,

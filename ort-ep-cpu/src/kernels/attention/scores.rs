@@ -34,7 +34,7 @@ pub(super) enum Window {
 /// Keys before and after a query's position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sliding {
-    /// The position of the first query; if there is none, the last stands at the last key of its batch.
+    /// The position of the first query; by default, the last query is at the last key of its batch.
     pub(super) past: Option<usize>,
     pub(super) q_len: usize,
     /// How many are seen before and after the position, where that is limited.

@@ -33,7 +33,7 @@ struct AttentionKernel {
     are_by_head: bool,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 #[derive(Debug)]
 struct State {
     heads: Heads,

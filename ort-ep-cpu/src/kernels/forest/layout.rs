@@ -114,7 +114,7 @@ struct Placing<'a, K> {
     splits: &'a Splits<K>,
     nodes: Vec<Node<K>>,
     leaves: Vec<u32>,
-    /// Where each split stands, if it does.
+    /// The index of each split, once placed.
     places: Vec<Option<u32>>,
     /// Splits that stand somewhere, but whose children do not, with their places.
     open: VecDeque<(u32, u32)>,

@@ -8,7 +8,7 @@
 //!         their votes, tree by tree
 //! ```
 //!
-//! So votes are summed in the order of the trees, as `eval` does, whoever found the leaves.
+//! So votes are summed in the order of the trees, as `eval` does, on any number of threads.
 
 mod layout;
 mod model;
@@ -38,7 +38,7 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
 /// What a step of a walk costs, in multiply-adds.
 const STEP: usize = 48;
-/// The bytes of a block: half a second-level cache of 512 KiB, beside the nodes of a tree.
+/// The bytes of a block: half a second-level cache of 512 KiB; the other half is for the nodes of a tree.
 const BLOCK: usize = 256 << 10;
 /// The most samples of a block.
 const MOST: usize = 256;
@@ -78,7 +78,7 @@ struct ForestKernel<F: Feature> {
     votes: Votes<F::Score>,
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 #[derive(Clone, Copy)]
 struct State {
     n: usize,

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use ort_kernels::trees::Key;
 use ort_ops::forest::{Branch, Child, Forest, Node, Test};
 
-/// Where a walk goes on.
+/// The next node of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next {
     Split(u32),
@@ -33,7 +33,7 @@ pub(super) struct Column {
     pub(super) is_nan_first: bool,
 }
 
-/// The comparisons of a forest: those of its branches, in their order, then what they need beside.
+/// The comparisons of a forest: those of its branches, in their order, then the other data they need.
 #[derive(Debug)]
 pub(super) struct Splits<K> {
     pub(super) splits: Vec<Split<K>>,

@@ -43,7 +43,7 @@ impl Rewrite for AttentionFusion {
         if [k.x, v.x] != [q.x; 2] {
             return Ok(None);
         }
-        // Past and present, and a bias that is there already, would have other places.
+        // With past and present, or an existing bias, the operands would have other indices.
         let has_only_mask = rest.iter().enumerate().all(|(i, input)| i == 2 || input.is_none());
         let has_more = node.outputs.iter().skip(1).any(Option::is_some);
         if op.is_decoder || !has_only_mask || has_more {
@@ -88,7 +88,7 @@ struct Projection {
 }
 
 impl Projection {
-    /// The projection that a value is, if none but `reader` reads it, and nobody within it.
+    /// The projection that computes a value, if only `reader` reads it, and nothing else reads its parts.
     fn of(graph: &Graph, reader: NodeId, value: ValueId) -> Option<Self> {
         let is_private = |value: ValueId, reader: NodeId| {
             graph.consumers(value) == [reader] && !graph.is_output(value)

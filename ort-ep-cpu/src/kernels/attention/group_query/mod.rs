@@ -55,7 +55,7 @@ pub(super) fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(is_taken.then(|| Box::new(GroupKernel { cpu, op, dtype }) as Box<dyn Kernel>))
 }
 
-/// What a shape signature makes of it.
+/// Prepared state for one shape signature.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     batch: usize,

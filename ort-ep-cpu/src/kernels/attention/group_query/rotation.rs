@@ -1,4 +1,4 @@
-//! Rotary positions: pairs of the features of a head are rotated by an angle that follows from where it stands.
+//! Rotary positions: pairs of the features of a head are rotated by an angle that depends on the position.
 
 use ort_ep::KernelError;
 use ort_kernels::{Isa, vec};
@@ -59,7 +59,7 @@ impl<'a> Rotation<'a> {
                 usize::try_from(first).ok()?.checked_add(place.query)?
             }
             Some(ids) => usize::try_from(*ids.get(place.index)?).ok()?,
-            // Padding stands anywhere.
+            // Padding may have any position.
             None if place.position >= place.total => 0,
             None => place.position,
         };
