@@ -144,10 +144,10 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "a/src/lib.rs:1: function size: `f` has 36 lines of code, more than 35, \
-                 as have 2 functions of this crate, at most 1",
-                "a/src/lib.rs:37: function size: `f` has 40 lines of code, more than 35, \
-                 as have 2 functions of this crate, at most 1",
+                "a/src/lib.rs:1: function size: `f` has 36 lines of code, more than 35; \
+                 2 functions of this crate do, at most 1 may",
+                "a/src/lib.rs:37: function size: `f` has 40 lines of code, more than 35; \
+                 2 functions of this crate do, at most 1 may",
             ]
         );
     }
