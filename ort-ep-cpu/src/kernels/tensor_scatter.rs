@@ -1,5 +1,5 @@
-//! TensorScatter into a cache that is kept where it lies: only what is new is written. Else it is the operator's
-//! own `eval`.
+//! TensorScatter into a cache that is updated in place: only the new elements are written. Otherwise it runs the
+//! operator's own `eval`.
 
 use ort_ep::{Extension, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
@@ -45,6 +45,7 @@ impl Kernel for TensorScatterKernel {
     }
 
     fn extensions(&self) -> SmallVec<[Extension; 2]> {
+        // bounded: one at most
         self.extension.into_iter().collect()
     }
 }

@@ -49,6 +49,7 @@ fn is_ours(path: &str) -> bool {
         && folder == "src"
         && !parts.any(is_test)
         && !path.ends_with("src/case.rs")
+        && !path.contains("src/case/")
 }
 
 fn problems(file: &File) -> Vec<Problem> {

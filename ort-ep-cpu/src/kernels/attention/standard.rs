@@ -200,6 +200,7 @@ impl Kernel for AttentionKernel {
 
     fn extensions(&self) -> SmallVec<[Extension; 2]> {
         let kept = PASTS.iter().zip(1..).filter(|_| self.has_past);
+        // bounded: keys and values
         kept.map(|(&input, output)| Extension { input, output, axis: 2 }).collect()
     }
 
