@@ -42,7 +42,7 @@ pub const DEFS: &[OpDef] = &[
 ///
 /// - To a float: the nearest value, ties to even; ±∞ beyond the range.
 /// - From float to integer: toward zero. Beyond the range the standard leaves the value open; it is that of ONNX
-/// Runtime on x86: 32 and 64 bits give the smallest signed value, fewer bits
+///   Runtime on x86: 32 and 64 bits give the smallest signed value, fewer bits
 ///   are the low ones of the 32-bit result.
 /// - From integer to integer: the low bits.
 /// - To bool: whether it is not zero (NaN is not).
