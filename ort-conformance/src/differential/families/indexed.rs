@@ -79,6 +79,23 @@ pub(super) fn scatter_elements(net: &mut Net<'_>) -> Vec<Value> {
     vec![exact(net.node(&op, &[&x.name, &indices, &updates.name]))]
 }
 
+pub(super) fn tensor_scatter(net: &mut Net<'_>) -> Vec<Value> {
+    let (batch, len) = (net.draw.size(1, 8), net.draw.size(1, 200));
+    let (n, size) = (net.draw.between(1, len), net.draw.size(1, 100));
+    let dtype = net.draw.pick(&TYPES);
+    let (axis, [past, update]) = match net.draw.one_in(2) {
+        true => (1, [len, n].map(|n| vec![batch, n, size])),
+        false => (-2, [len, n].map(|n| vec![batch, 2, n, size])),
+    };
+    let past = net.any('x', "", dtype, &past);
+    let update = net.any('x', "", dtype, &update);
+    let mode = net.draw.pick(&["linear", "circular"]);
+    let n_starts = if mode == "linear" { len - n + 1 } else { len };
+    let starts = net.any('x', &format!("_n{n_starts}"), "int64", &[batch]);
+    let op = format!("TensorScatter-24 [axis: {axis}, mode: \"{mode}\"]");
+    vec![exact(net.node(&op, &[&past.name, &update.name, &starts.name]))]
+}
+
 pub(super) fn compress(net: &mut Net<'_>) -> Vec<Value> {
     let full = shape(net, 200_000);
     let dtype = net.draw.pick(&TYPES);

@@ -101,6 +101,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "Tile", draw: indexed::tile },
     Family { name: "MaxUnpool", draw: indexed::unpool },
     Family { name: "regions", draw: indexed::roi },
+    Family { name: "TensorScatter", draw: indexed::tensor_scatter },
 ];
 
 /// A case of a family.
