@@ -32,8 +32,7 @@ pub fn tensor_fact(dtype: DType, dims: Option<Dims>) -> Fact {
 /// More dimensions than any computed tensor has. A file may claim any number of them.
 pub(crate) const MAX_RANK: usize = 64;
 
-/// A tensor of this rank, of which no dimension is known; of unknown rank if it exceeds
-/// [`MAX_RANK`].
+/// A tensor of this rank, of which no dimension is known; of unknown rank if it exceeds 64.
 pub fn ranked_fact(dtype: DType, rank: Option<usize>) -> Fact {
     let rank = rank.filter(|&rank| rank <= MAX_RANK);
     // bounded: MAX_RANK
