@@ -50,10 +50,11 @@ def built(python: Path, profile: str) -> Path:
     for old in folder.glob("*.whl"):
         old.unlink()
     command = [str(python), "-m", "maturin", "build", "-q", "--profile", profile, "-o", str(folder)]
-    # Of what is built to be measured, the last percents of size are worth a second.
-    command += [] if profile == "dev" else ["--compression-level", "9"]
     subprocess.run([*command, "-i", str(python), "-m", str(PACKAGE / "Cargo.toml")], check=True)
     (wheel,) = folder.glob("*.whl")
+    if profile == "dist":
+        subprocess.run([str(python), "-m", "pip", "install", "-q", ZOPFLI], check=True)
+        subprocess.run([str(python), str(environment.TOOLS / "repack_wheel.py"), str(wheel)], check=True)
     return wheel
 
 

@@ -48,7 +48,7 @@ def main() -> int:
     except (environment.Unavailable, subprocess.CalledProcessError) as reason:
         print(f"skipped: {reason}")
         return 0
-    wheel = arguments.wheel or check_python.built(python, "release")
+    wheel = arguments.wheel or check_python.built(python, "dist")
     subprocess.run([*pip, "--force-reinstall", str(wheel)], check=True)
     is_same = True
     print("| program | onnxruntime, ms | ort_rs, ms | ratio | loading, ratio | results |\n|---|---:|---:|---:|---:|---|")
