@@ -19,7 +19,7 @@ struct Each<'a, X, Y, F> {
 
 impl<X: Copy, Y, F: Fn(X) -> Y> Task for Each<'_, X, Y, F> {
     type Output = ();
-    const IS_WIDE: bool = false;
+    const IS_WIDE: bool = size_of::<X>() == 8 || size_of::<Y>() == 8;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
@@ -45,7 +45,7 @@ struct EachInPlace<'a, T, F> {
 
 impl<T: Copy, F: Fn(T) -> T> Task for EachInPlace<'_, T, F> {
     type Output = ();
-    const IS_WIDE: bool = false;
+    const IS_WIDE: bool = size_of::<T>() == 8;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
@@ -69,7 +69,7 @@ struct Pairs<'a, A, B, Y, F> {
 
 impl<A: Copy, B: Copy, Y: Copy, F: Fn(A, B) -> Y> Task for Pairs<'_, A, B, Y, F> {
     type Output = ();
-    const IS_WIDE: bool = false;
+    const IS_WIDE: bool = size_of::<A>() == 8 || size_of::<B>() == 8;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
@@ -127,7 +127,7 @@ struct Any<'a, X, F> {
 
 impl<X: Copy, F: Fn(X) -> bool> Task for Any<'_, X, F> {
     type Output = bool;
-    const IS_WIDE: bool = false;
+    const IS_WIDE: bool = size_of::<X>() == 8;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) -> bool {

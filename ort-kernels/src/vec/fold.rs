@@ -69,7 +69,7 @@ struct All<'a, T, F> {
 
 impl<T: Copy, F: FoldOf<T>> Task for All<'_, T, F> {
     type Output = F::Sum;
-    const IS_WIDE: bool = false;
+    const IS_WIDE: bool = size_of::<T>() == 8;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) -> F::Sum {
@@ -181,7 +181,7 @@ struct Each<'a, T, F: FoldOf<T>> {
 
 impl<T: Copy, F: FoldOf<T>> Task for Each<'_, T, F> {
     type Output = ();
-    const IS_WIDE: bool = false;
+    const IS_WIDE: bool = size_of::<T>() == 8;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
@@ -244,7 +244,7 @@ struct Columns<'a, T, F: FoldOf<T>> {
 
 impl<T: Copy, F: FoldOf<T>> Task for Columns<'_, T, F> {
     type Output = ();
-    const IS_WIDE: bool = false;
+    const IS_WIDE: bool = size_of::<T>() == 8;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {

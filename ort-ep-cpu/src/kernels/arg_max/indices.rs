@@ -52,7 +52,6 @@ struct Rows<'a, T: Wide> {
 
 impl<T: Wide> Task for Rows<'_, T> {
     type Output = ();
-    const IS_WIDE: bool = false;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
@@ -122,7 +121,6 @@ struct Columns<'a, T> {
 
 impl<T: Wide> Task for Columns<'_, T> {
     type Output = ();
-    const IS_WIDE: bool = false;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
