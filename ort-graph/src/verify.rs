@@ -145,11 +145,14 @@ impl Graph {
 
     fn verify_values(&self) -> Result<(), VerifyError> {
         let inputs: HashSet<ValueId> = self.inputs().iter().copied().collect();
+        let outputs: HashSet<ValueId> = self.outputs().iter().copied().collect();
         let captured: HashSet<ValueId> = self.captures().iter().map(|&(here, _)| here).collect();
         let mut names = HashSet::new();
         for id in self.value_ids() {
             let value = self.value(id);
             let is_input = inputs.contains(&id);
+            debug_assert_eq!(is_input, self.is_input(id), "{}", value.name);
+            debug_assert_eq!(outputs.contains(&id), self.is_output(id), "{}", value.name);
             let is_computed = self.producer(id).is_some();
             if is_input && (is_computed || self.constant(id).is_some()) {
                 return Err(VerifyError::Input { value: value.name.clone() });

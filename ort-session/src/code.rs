@@ -3,6 +3,7 @@
 use ort_graph::ImportError;
 use ort_loader::LoadError;
 
+use crate::adapter::AdapterError;
 use crate::error::SessionError;
 use crate::run::RunError;
 
@@ -53,6 +54,17 @@ impl SessionError {
             | SessionError::Affinities { .. }
             | SessionError::SavedFormat { .. } => ErrorCode::InvalidArgument,
             _ => ErrorCode::Fail,
+        }
+    }
+}
+
+impl AdapterError {
+    /// The corresponding error code of ONNX Runtime.
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            AdapterError::Load(LoadError::Missing { .. }) => ErrorCode::NoSuchFile,
+            AdapterError::Load(_) | AdapterError::Save(_) => ErrorCode::Fail,
+            _ => ErrorCode::InvalidArgument,
         }
     }
 }

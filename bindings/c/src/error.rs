@@ -6,7 +6,8 @@ use std::ffi::{CString, c_char};
 use std::fmt::Display;
 
 use ort_session::{
-    ConfigError, ErrorCode, ProfileError, RunError, SaveError, SessionError, TensorError,
+    AdapterError, ConfigError, ErrorCode, ProfileError, RunError, SaveError, SessionError,
+    TensorError,
 };
 use ort_sys::{OrtErrorCode, OrtStatusPtr};
 
@@ -67,6 +68,12 @@ const fn code(code: ErrorCode) -> OrtErrorCode {
         ErrorCode::ModelLoadCanceled => OrtErrorCode::ORT_MODEL_LOAD_CANCELED,
         ErrorCode::ModelRequiresCompilation => OrtErrorCode::ORT_MODEL_REQUIRES_COMPILATION,
         _ => OrtErrorCode::ORT_FAIL,
+    }
+}
+
+impl From<AdapterError> for Error {
+    fn from(error: AdapterError) -> Self {
+        Self::new(code(error.code()), error)
     }
 }
 

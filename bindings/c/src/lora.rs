@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ort_session::{Adapter, AdapterError, ModelBytes};
-use ort_sys::{OrtAllocator, OrtErrorCode};
+use ort_session::Adapter;
+use ort_sys::OrtAllocator;
 
 use crate::error::Error;
 use crate::ffi::{Memory, OutHandle, export};
@@ -14,15 +14,6 @@ use crate::ffi::{Memory, OutHandle, export};
 /// An adapter, shared by the program and by run options.
 #[derive(Clone, Debug)]
 pub(crate) struct LoraAdapter(pub(crate) Arc<Adapter>);
-
-impl From<AdapterError> for Error {
-    fn from(error: AdapterError) -> Self {
-        match error {
-            AdapterError::Load(error) => Self::new(OrtErrorCode::ORT_NO_SUCHFILE, error),
-            error => Self::invalid(error),
-        }
-    }
-}
 
 export! {
     /// The allocator is ignored: it is for devices.
@@ -43,8 +34,8 @@ export! {
         out: OutHandle<'_, LoraAdapter>,
     ) {
         let _ = num_bytes;
-        let bytes = ModelBytes::from_vec(bytes.0.to_vec());
-        out.set(LoraAdapter(Arc::new(Adapter::from_bytes(&bytes)?)));
+        let adapter = Adapter::from_bytes(&bytes.to_model_bytes()?)?;
+        out.set(LoraAdapter(Arc::new(adapter)));
         Ok(())
     }
 

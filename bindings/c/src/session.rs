@@ -109,7 +109,7 @@ impl Source<'_> {
             let block = block.ok_or_else(|| Error::null("model_data"))?;
             return Ok(ModelBytes::from_owner(block));
         }
-        Ok(ModelBytes::from_vec(bytes.to_vec()))
+        Memory(bytes).to_model_bytes()
     }
 }
 

@@ -4,10 +4,8 @@
 
 use std::ffi::c_char;
 
-use ort_session::ModelBytes;
-
 use crate::error::Error;
-use crate::ffi::{Files, Memory, Out, OutHandle, Room, export};
+use crate::ffi::{Files, Out, OutHandle, Room, export};
 use crate::key_values::KeyValues;
 use crate::session_options::SessionOptions;
 use crate::value::Value;
@@ -92,8 +90,8 @@ export! {
     ) {
         let _ = num_external_initializer_files;
         let files = external_initializer_file_buffer_array.of_lengths(external_initializer_file_lengths)?;
-        for (name, Memory(bytes)) in external_initializer_file_names.into_iter().zip(files) {
-            options.files.push((name.to_owned(), ModelBytes::from_owner(bytes.to_vec())));
+        for (name, bytes) in external_initializer_file_names.into_iter().zip(files) {
+            options.files.push((name.to_owned(), bytes.to_model_bytes()?));
         }
         Ok(())
     }

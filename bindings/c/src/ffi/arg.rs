@@ -6,6 +6,9 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ops::Deref;
 use std::path::Path;
 
+use ort_session::ModelBytes;
+use ort_session::provider::with_room;
+
 use super::handle::Handle;
 use crate::error::Error;
 
@@ -196,6 +199,15 @@ impl<T: Plain> Counted for &[T] {
 /// Bytes that C passes as `void *`.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory<'a>(pub(crate) &'a [u8]);
+
+impl Memory<'_> {
+    /// A copy; an error if there is no memory for it.
+    pub(crate) fn to_model_bytes(self) -> Result<ModelBytes, Error> {
+        let mut copy = with_room(self.0.len())?;
+        copy.extend_from_slice(self.0);
+        Ok(ModelBytes::from_vec(copy))
+    }
+}
 
 impl Plain for u8 {}
 

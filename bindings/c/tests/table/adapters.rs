@@ -46,6 +46,10 @@ fn files_that_are_not_adapters_are_rejected() {
     let none = text("none");
     let (code, message) = failed(call!(CreateLoraAdapter(none.as_ptr(), null_mut(), &raw mut out)));
     assert_eq!(code, OrtErrorCode::ORT_NO_SUCHFILE, "{message}");
+    // A folder is there, and is no file.
+    let here = text(".");
+    let (code, message) = failed(call!(CreateLoraAdapter(here.as_ptr(), null_mut(), &raw mut out)));
+    assert_eq!(code, OrtErrorCode::ORT_FAIL, "{message}");
     std::fs::write(path("model"), b"\x08\0\0\0ORTM........").unwrap();
     let model = text("model");
     let (code, message) =
