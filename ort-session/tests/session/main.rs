@@ -47,3 +47,4 @@ mod stress;
 mod taking;
 mod thread_counts;
 mod trace;
+mod written_attention;

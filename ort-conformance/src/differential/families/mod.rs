@@ -102,6 +102,8 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "MaxUnpool", draw: indexed::unpool },
     Family { name: "regions", draw: indexed::roi },
     Family { name: "TensorScatter", draw: indexed::tensor_scatter },
+    Family { name: "MultiHeadAttention behind a past", draw: sequence::behind_a_past },
+    Family { name: "GroupQueryAttention with sinks", draw: sequence::with_sinks },
 ];
 
 /// A case of a family.

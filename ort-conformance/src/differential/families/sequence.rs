@@ -214,3 +214,74 @@ pub(super) fn group_query(net: &mut Net<'_>) -> Vec<Value> {
     let kept = |name| Value { name, shape: Vec::new(), size: 1.0, error: ROUNDING };
     [y].into_iter().chain(names.map(kept)).collect()
 }
+
+/// MultiHeadAttention behind a past, with a bias, and keys hidden in each of the ways there are.
+pub(super) fn behind_a_past(net: &mut Net<'_>) -> Vec<Value> {
+    let (heads, size) = (net.draw.size(1, 12), net.draw.size(1, 80));
+    let batch = net.draw.pick(&[1, 1, 2]);
+    let most = net.draw.budget() / (batch * heads * size);
+    let past = net.draw.size(1, most.clamp(1, 900));
+    let len =
+        if net.draw.one_in(2) { 1 } else { net.draw.size(1, (most / (past + 1)).clamp(1, 300)) };
+    let (width, total) = (heads * size, past + len);
+    let [q, k, v] = [(); 3].map(|()| net.input(&[batch, len, width]));
+    let [keys, values] = [(); 2].map(|()| net.input(&[batch, heads, past, size]));
+    let bias = net.scaled('w', &[3 * width], 1);
+    let mask = match net.draw.size(1, 4) {
+        1 => net.any('x', "_n2", "int32", &[batch, total]),
+        2 => net.any('x', "_n2", "int32", &[batch, len, total]),
+        3 => net.any('x', &format!("_n{}", total + 1), "int32", &[batch]),
+        _ => net.any('x', "_n2", "int32", &[1, 1]),
+    };
+    let biases = net.input(&[1, net.draw.pick(&[1, heads]), len, total]);
+    let (has_bias, is_masked) = (net.draw.one_in(2), net.draw.one_in(2));
+    let has_biases = net.draw.one_in(2);
+    let given =
+        |is_there: bool, value: &Value| if is_there { value.name.clone() } else { "_".into() };
+    let optional = [given(has_bias, &bias), given(is_masked, &mask), given(has_biases, &biases)];
+    let mut inputs = vec![q.name.as_str(), &k.name, &v.name];
+    inputs.extend(optional.iter().map(String::as_str));
+    inputs.extend([keys.name.as_str(), &values.name]);
+    // Far below what scores are, but not so far that they are lost where all keys are hidden.
+    let op = format!(
+        "com.microsoft:MultiHeadAttention-1 [num_heads: {heads}, mask_filter_value: -64.0]"
+    );
+    let mut names = net.node_of(&op, &inputs, 3).into_iter();
+    let y =
+        answers(names.next().unwrap_or_default(), size, total, if has_bias { 2.0 } else { 1.0 });
+    let of_mask = if is_masked { ROUNDING * 64.0 } else { 0.0 };
+    let kept = |name| Value { name, shape: Vec::new(), size: 1.0, error: 2.0 * ROUNDING };
+    let y = Value { error: y.error + of_mask, ..y };
+    [y].into_iter().chain(names.map(kept)).collect()
+}
+
+/// GroupQueryAttention with a sink of each head and biases of scores.
+pub(super) fn with_sinks(net: &mut Net<'_>) -> Vec<Value> {
+    let (kv_heads, group) = (net.draw.size(1, 6), net.draw.pick(&[1, 2, 4, 7]));
+    let (heads, size) = (kv_heads * group, 8 * net.draw.size(1, 12));
+    let most = net.draw.budget() / (heads * size);
+    let past = net.draw.size(1, most.clamp(1, 900));
+    let len =
+        if net.draw.one_in(2) { 1 } else { net.draw.size(1, (most / (past + 1)).clamp(1, 300)) };
+    let total = past + len;
+    let q = net.input(&[1, len, heads * size]);
+    let [k, v] = [(); 2].map(|()| net.input(&[1, len, kv_heads * size]));
+    let [keys, values] = [(); 2].map(|()| net.input(&[1, kv_heads, past, size]));
+    let last = net.literal(&format!("int32[1] [{}]", total - 1));
+    let longest = net.literal(&format!("int32[] {total}"));
+    let biases = net.input(&[1, net.draw.pick(&[1, heads]), len, total]);
+    let sinks = net.scaled('w', &[heads], 1);
+    let has_biases = net.draw.one_in(2);
+    let biases = if has_biases { biases.name.as_str() } else { "_" };
+    let mut inputs = vec![q.name.as_str(), &k.name, &v.name, &keys.name, &values.name];
+    inputs.extend([last.as_str(), &longest, "_", "_", "_", biases, &sinks.name]);
+    let op = format!(
+        "com.microsoft:GroupQueryAttention-1 [num_heads: {heads}, kv_num_heads: {kv_heads}, \
+         local_window_size: {}]",
+        net.draw.pick(&[-1, -1, 100])
+    );
+    let mut names = net.node_of(&op, &inputs, 3).into_iter();
+    let y = answers(names.next().unwrap_or_default(), size, total, 1.0);
+    let kept = |name| Value { name, shape: Vec::new(), size: 1.0, error: ROUNDING };
+    [y].into_iter().chain(names.map(kept)).collect()
+}

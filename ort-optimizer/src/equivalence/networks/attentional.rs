@@ -166,8 +166,15 @@ impl Attentional {
     /// Attention with two heads.
     fn attended(&mut self, x: &str) -> String {
         let query = self.heads(x, "[0, 2, 1, 3]");
-        let key = self.heads(x, "[0, 2, 3, 1]");
         let value = self.heads(x, "[0, 2, 1, 3]");
+        let (query, key) = if self.writer.chance(2) {
+            (query, self.heads(x, "[0, 2, 3, 1]"))
+        } else {
+            // As behind a rotation, none is rows that are only transposed.
+            let key = self.heads(x, "[0, 2, 1, 3]");
+            let [query, key] = [query, key].map(|x| self.writer.node("Neg-13", &[&x]));
+            (query, self.writer.node("Transpose-13 [perm: [0, 1, 3, 2]]", &[&key]))
+        };
         let scale = self.writer.number(0.5);
         let scores = self.writer.node("MatMul-13", &[&query, &key]);
         let scores = self.writer.node("Mul-14", &[&scores, &scale]);

@@ -2,6 +2,7 @@
 
 use ort_graph::{Dim, Graph, Node, Operator, ValueId};
 use ort_ops::ops::transpose::Transpose;
+use ort_ops::ops::where_::Where;
 use ort_tensor::Tensor;
 
 /// How queries and values come by head.
@@ -10,6 +11,18 @@ pub(super) const QUERIES: [usize; 4] = [0, 2, 1, 3];
 pub(super) const KEYS: [usize; 4] = [0, 2, 3, 1];
 /// The last two dimensions swapped.
 const SWAPPED: [usize; 4] = [0, 1, 3, 2];
+
+/// The most masks of one attention.
+const MOST_MASKS: usize = 3;
+
+/// What becomes of scores before the softmax.
+#[derive(Clone, Copy)]
+pub(super) enum Mask {
+    /// This is added.
+    Added(ValueId),
+    /// They are replaced by a number where the condition is what `hides` says.
+    Filled { condition: ValueId, number: ValueId, hides: bool },
+}
 
 /// Follows values to the nodes that compute them.
 pub(super) struct Chain<'g> {
@@ -20,8 +33,11 @@ pub(super) struct Chain<'g> {
 
 /// Rows of which each is `n` heads of `size` elements, and where they come from.
 pub(super) struct Heads {
+    /// `[B, S, n·size]`, unless they come by head, as behind a past or a rotation.
+    pub(super) rows: Option<ValueId>,
+    /// `[B, n, S, size]`, if there is such a value.
+    pub(super) by_head: Option<ValueId>,
     /// `[B, S, n·size]`
-    pub(super) source: ValueId,
     pub(super) dims: [Dim; 3],
     pub(super) n: usize,
     pub(super) size: usize,
@@ -66,17 +82,66 @@ impl<'g> Chain<'g> {
         (op.perm.as_deref() == Some(&perm)).then(|| node.inputs.first().copied().flatten())?
     }
 
-    /// Scores without the mask that is added to them, and the mask. The scores are a product, which
-    /// may be scaled.
-    pub(super) fn unmasked(&mut self, value: ValueId) -> (ValueId, Option<ValueId>) {
-        let Some([a, b]) = super::super::terms(self.graph, value) else { return (value, None) };
-        self.enter(value);
-        let is_product = |value: ValueId| {
-            let (product, _) = Chain::new(self.graph).unscaled(value);
-            let producer = self.graph.producer(product).map(|(id, _)| self.graph.node(id));
-            producer.is_some_and(|node| matches!(&*node.op_type, "MatMul" | "FusedMatMul"))
-        };
-        if is_product(a) { (a, Some(b)) } else { (b, Some(a)) }
+    /// The node that computes weights. Of those, NaN may be replaced by 0, as of a query that sees no key.
+    pub(super) fn weights(&mut self, value: ValueId) -> Option<&'g Node> {
+        let node = self.node(value)?;
+        let &[Some(test), Some(zero), Some(weights)] = &node.inputs[..] else { return Some(node) };
+        if node.operator::<Where>().is_none() || self.number(zero) != Some(0.0) {
+            return None;
+        }
+        let test = self.node(test)?;
+        let is_test = test.op_type == "IsNaN" && test.inputs[..] == [Some(weights)];
+        // The two nodes read the weights, and nobody else does.
+        self.is_shared |= self.graph.consumers(weights).len() > 2;
+        self.is_shared |= self.graph.outputs().contains(&weights);
+        let (id, _) = self.graph.producer(weights).filter(|_| is_test)?;
+        Some(self.graph.node(id))
+    }
+
+    /// Scores as the product they are, which may be scaled, and what becomes of them, the last first.
+    pub(super) fn unmasked(&mut self, mut value: ValueId) -> (ValueId, Vec<Mask>) {
+        let mut masks = Vec::new();
+        while masks.len() < MOST_MASKS
+            && let Some((scores, mask)) = self.masked(value, MOST_MASKS)
+        {
+            self.enter(value);
+            masks.push(mask); // bounded: by MOST_MASKS
+            value = scores;
+        }
+        (value, masks)
+    }
+
+    /// Scores and a mask, where the value is made of both.
+    fn masked(&self, value: ValueId, depth: usize) -> Option<(ValueId, Mask)> {
+        if let Some([a, b]) = super::super::terms(self.graph, value) {
+            let are_first = self.are_scores(a, depth);
+            return Some(if are_first { (a, Mask::Added(b)) } else { (b, Mask::Added(a)) });
+        }
+        let (id, _) = self.graph.producer(value)?;
+        let node = self.graph.node(id);
+        node.operator::<Where>()?;
+        let &[Some(condition), Some(a), Some(b)] = &node.inputs[..] else { return None };
+        let filled = |number, hides| Mask::Filled { condition, number, hides };
+        match [a, b].map(|value| self.number(value).is_some()) {
+            [true, false] => Some((b, filled(a, true))),
+            [false, true] => Some((a, filled(b, false))),
+            _ => None,
+        }
+    }
+
+    /// Whether a value is a product, maybe scaled and masked.
+    fn are_scores(&self, value: ValueId, depth: usize) -> bool {
+        let (product, _) = Chain::new(self.graph).unscaled(value);
+        let producer = self.graph.producer(product).map(|(id, _)| self.graph.node(id));
+        let is_product = |node: &Node| matches!(&*node.op_type, "MatMul" | "FusedMatMul");
+        let Some(depth) = depth.checked_sub(1) else { return false };
+        producer.is_some_and(is_product)
+            || self.masked(value, depth).is_some_and(|(scores, _)| self.are_scores(scores, depth))
+    }
+
+    /// The number that a value is.
+    fn number(&self, value: ValueId) -> Option<f32> {
+        number(self.graph.constant(value)?)
     }
 
     /// What is multiplied with a number or divided by one, and the factor in all.
@@ -94,7 +159,7 @@ impl<'g> Chain<'g> {
         let (id, 0) = self.graph.producer(value)? else { return None };
         let node = self.graph.node(id);
         let &[Some(a), Some(b)] = &node.inputs[..] else { return None };
-        let number = |id| number(self.graph.constant(id)?);
+        let number = |id| self.number(id);
         match (&*node.domain, &*node.op_type) {
             ("", "Mul") => number(b).map(|b| (a, b)).or_else(|| Some((b, number(a)?))),
             ("", "Div") => Some((a, 1.0 / number(b)?)),
@@ -102,16 +167,29 @@ impl<'g> Chain<'g> {
         }
     }
 
-    /// The rows that a value has by head, in the order of `perm`.
+    /// The rows that a value has by head, in the order of `perm`: transposed, or by head as they are.
     pub(super) fn heads(&mut self, value: ValueId, perm: [usize; 4]) -> Option<Heads> {
-        let reshaped = match self.transposed(value, perm) {
-            Some(reshaped) => reshaped,
-            None if perm == KEYS => {
-                let swapped = self.transposed(value, SWAPPED)?;
-                self.transposed(swapped, QUERIES)?
-            }
-            None => return None,
+        let of_rows = match self.transposed(value, perm) {
+            Some(reshaped) => self.of_rows(reshaped, (perm == QUERIES).then_some(value)),
+            None => None,
         };
+        if of_rows.is_some() {
+            return of_rows;
+        }
+        let by_head = if perm == KEYS { self.transposed(value, SWAPPED)? } else { value };
+        if let Some(reshaped) = self.transposed(by_head, QUERIES)
+            && let Some(heads) = self.of_rows(reshaped, Some(by_head))
+        {
+            return Some(heads);
+        }
+        let dims = self.graph.fact(by_head).dims()?;
+        let &[ref b, Dim::Known(n), ref s, Dim::Known(size)] = dims else { return None };
+        let dims = [b.clone(), s.clone(), Dim::Known(n.checked_mul(size)?)];
+        (n > 0).then_some(Heads { rows: None, by_head: Some(by_head), dims, n, size })
+    }
+
+    /// Rows that a Reshape cuts into heads.
+    fn of_rows(&self, reshaped: ValueId, by_head: Option<ValueId>) -> Option<Heads> {
         let (id, _) = self.graph.producer(reshaped)?;
         let reshape = self.graph.node(id);
         let source = reshape.inputs.first().copied().flatten()?;
@@ -127,12 +205,18 @@ impl<'g> Chain<'g> {
         let is_split = n.checked_mul(size) == Some(width) && (b.equals(to_b) || s.equals(to_s));
         let is_reshape = reshape.domain.is_empty() && reshape.op_type == "Reshape";
         let dims = [b.clone(), s.clone(), Dim::Known(width)];
-        (is_split && is_reshape && n > 0).then_some(Heads { source, dims, n, size })
+        (is_split && is_reshape && n > 0).then_some(Heads {
+            rows: Some(source),
+            by_head,
+            dims,
+            n,
+            size,
+        })
     }
 }
 
 /// The number that a tensor of one element is, of any rank that broadcasts to four dimensions.
-fn number(tensor: &Tensor) -> Option<f32> {
+pub(super) fn number(tensor: &Tensor) -> Option<f32> {
     match tensor.as_slice::<f32>() {
         Ok(&[number]) if tensor.shape().len() <= 4 => Some(number),
         _ => None,

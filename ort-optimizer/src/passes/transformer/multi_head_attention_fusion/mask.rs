@@ -4,23 +4,34 @@ use ort_graph::{Attr, Attrs, Dim, Fact, NewNode, Patch, ValueId};
 use ort_tensor::{DType, Tensor};
 
 use super::Attention;
-use super::chain::Heads;
+use super::chain::{self, Heads, Mask};
 use crate::pass::{Refusal, Site};
 use crate::passes::transformer::newest;
 
 const NO_MASK: Refusal = Refusal("what is added to its scores is no mask of known form");
+/// Scores that are added to such a number, or a lower one, vanish beside it: half its last place is 10²².
+const HIDDEN: f32 = -1e30;
 
-/// The mask, `[B or 1, N or 1, S, T]`, made of one that is `[B or 1, N or 1, S or 1, any]`.
+/// What is added to scores, `[B or 1, N or 1, S or 1, any]`.
+struct Sum {
+    value: ValueId,
+    /// Whether it has all of these dimensions, of which the first may be left out.
+    is_whole: bool,
+    dims: [Dim; 4],
+    /// Whether the patch makes it.
+    is_new: bool,
+}
+
+/// What is added to the scores, `[B or 1, N or 1, S, T]`.
 pub(super) fn for_each_score(
     site: &Site<'_>,
     found: &Attention,
-    mask: ValueId,
     patch: &mut Patch,
-) -> Result<ValueId, Refusal> {
+) -> Result<Option<ValueId>, Refusal> {
+    let Some(mask) = summed(site, &found.masks, patch)? else { return Ok(None) };
     let [batch, s, _] = &found.q.dims;
     let [_, t, _] = &found.k.dims;
-    let dims = site.graph.fact(mask).dims();
-    let Some([of_batch, of_heads, of_queries, of_keys]) = dims else { return Err(NO_MASK) };
+    let [of_batch, of_heads, of_queries, of_keys] = &mask.dims;
     let is_or_one = |dim: &Dim, full: &Dim| *dim == Dim::Known(1) || dim.equals(full);
     if !is_or_one(of_batch, batch)
         || !is_or_one(of_heads, &Dim::Known(found.q.n))
@@ -28,18 +39,104 @@ pub(super) fn for_each_score(
     {
         return Err(NO_MASK);
     }
-    if of_queries.equals(s) && of_keys.equals(t) {
-        return Ok(mask);
+    // What is not broadcast is as long as the keys.
+    let is_of_each_key = of_keys.equals(t) || of_keys.known().is_some_and(|n| n != 1);
+    if mask.is_whole && of_queries.equals(s) && is_of_each_key {
+        return Ok(Some(mask.value));
     }
     let full = [of_batch.clone(), of_heads.clone(), s.clone(), t.clone()];
-    if let Some(expanded) = expanded(site, mask, &full) {
-        return Ok(expanded);
+    if !mask.is_new
+        && let Some(expanded) = expanded(site, mask.value, &full)
+    {
+        return Ok(Some(expanded));
     }
     let target = target(site, found, patch)?;
     let expanded = patch.value("mask", Fact::tensor(DType::F32, full))?;
-    let expand = node(site, ("Expand", &[8, 13]), vec![mask, target], expanded);
+    let expand = node(site, ("Expand", &[8, 13]), vec![mask.value, target], expanded);
     patch.node(expand);
-    Ok(expanded)
+    Ok(Some(expanded))
+}
+
+/// All that is done to scores, the last first, as a sum.
+fn summed(site: &Site<'_>, masks: &[Mask], patch: &mut Patch) -> Result<Option<Sum>, Refusal> {
+    let mut sum = None;
+    for mask in masks.iter().rev() {
+        sum = Some(match *mask {
+            Mask::Added(value) => added(site, value, sum, patch)?,
+            Mask::Filled { condition, number, hides } => {
+                filled(site, (condition, number, hides), sum, patch)?
+            }
+        });
+    }
+    Ok(sum)
+}
+
+/// `sum + value`
+fn added(
+    site: &Site<'_>,
+    value: ValueId,
+    sum: Option<Sum>,
+    patch: &mut Patch,
+) -> Result<Sum, Refusal> {
+    let term = Sum::of(site, value)?;
+    let Some(sum) = sum else { return Ok(term) };
+    let both = patch.value("mask_sum", Fact::UNKNOWN)?;
+    patch.node(node(site, ("Add", &[7, 13, 14]), vec![sum.value, value], both));
+    sum.joined(term, both)
+}
+
+/// `sum`, or the number where the condition hides keys: scores that it is added to vanish.
+fn filled(
+    site: &Site<'_>,
+    (condition, number, hides): (ValueId, ValueId, bool),
+    sum: Option<Sum>,
+    patch: &mut Patch,
+) -> Result<Sum, Refusal> {
+    let lowest = site.graph.constant(number).and_then(chain::number);
+    if lowest.is_none_or(|lowest| lowest > HIDDEN) {
+        return Err(Refusal("scores may reach the number that hides keys"));
+    }
+    let condition = Sum::of(site, condition)?;
+    let sum = match sum {
+        Some(sum) => sum,
+        None => {
+            let zero = Tensor::from_slice(&[], &[0.0_f32]).map_err(|_| NO_MASK)?;
+            let value = patch.constant("", zero)?;
+            let dims = [const { Dim::Known(1) }; 4];
+            Sum { value, is_whole: false, dims, is_new: true }
+        }
+    };
+    let (seen, hidden) = (sum.value, number);
+    let sides = if hides { [hidden, seen] } else { [seen, hidden] };
+    let either = patch.value("mask_sum", Fact::UNKNOWN)?;
+    let inputs = vec![condition.value, sides[0], sides[1]];
+    patch.node(node(site, ("Where", &[9, 16]), inputs, either));
+    sum.joined(condition, either)
+}
+
+impl Sum {
+    /// A value that is there.
+    fn of(site: &Site<'_>, value: ValueId) -> Result<Self, Refusal> {
+        let dims = site.graph.fact(value).dims().ok_or(NO_MASK)?;
+        let n_missing = 4_usize.checked_sub(dims.len()).ok_or(NO_MASK)?;
+        let mut all = [const { Dim::Known(1) }; 4];
+        all[n_missing..].clone_from_slice(dims);
+        Ok(Self { value, is_whole: n_missing == 0, dims: all, is_new: false })
+    }
+
+    /// A value made of this and another, which are broadcast.
+    fn joined(self, other: Self, value: ValueId) -> Result<Self, Refusal> {
+        let mut dims = self.dims;
+        for (dim, other) in dims.iter_mut().zip(other.dims) {
+            match (&*dim, &other) {
+                (_, Dim::Known(1)) => {}
+                (Dim::Known(1), _) => *dim = other,
+                (a, b) if a.equals(b) => {}
+                _ => return Err(NO_MASK),
+            }
+        }
+        Ok(Self { value, is_whole: self.is_whole || other.is_whole, dims, is_new: true })
+    }
 }
 
 /// The mask as another layer has expanded it.
@@ -71,9 +168,14 @@ fn len(site: &Site<'_>, rows: &Heads, patch: &mut Patch) -> Result<ValueId, Refu
     if let Some(Ok(len)) = rows.dims[1].known().map(i64::try_from) {
         return ints(patch, &[len]);
     }
+    let (source, axis) = match (rows.rows, rows.by_head) {
+        (Some(source), _) => (source, 1),
+        (None, Some(source)) => (source, 2),
+        (None, None) => return Err(NO_MASK),
+    };
     let shape = patch.value("rows_shape", Fact::UNKNOWN)?;
-    patch.node(node(site, ("Shape", &[1, 13]), vec![rows.source], shape));
-    let at = ints(patch, &[1])?;
+    patch.node(node(site, ("Shape", &[1, 13]), vec![source], shape));
+    let at = ints(patch, &[axis])?;
     let len = patch.value("n_rows", Fact::UNKNOWN)?;
     let mut gather = node(site, ("Gather", &[1, 11, 13]), vec![shape, at], len);
     gather.attrs = Attrs::new().with("axis", Attr::Int(0));
@@ -81,13 +183,13 @@ fn len(site: &Site<'_>, rows: &Heads, patch: &mut Patch) -> Result<ValueId, Refu
     Ok(len)
 }
 
-fn ints(patch: &mut Patch, ints: &[i64]) -> Result<ValueId, Refusal> {
+pub(super) fn ints(patch: &mut Patch, ints: &[i64]) -> Result<ValueId, Refusal> {
     let tensor = Tensor::from_slice(&[ints.len()], ints);
     Ok(patch.constant("", tensor.map_err(|_| NO_MASK)?)?)
 }
 
 /// A node of ai.onnx in the newest of these versions that the model's opset has.
-fn node(
+pub(super) fn node(
     site: &Site<'_>,
     (op_type, versions): (&str, &[i32]),
     inputs: Vec<ValueId>,

@@ -1,0 +1,201 @@
+//! Attention as exporters write it out: one operator, which computes what all of it does.
+
+use ort_session::{Bool, Level, ModelBytes, RunInputs, Session, SessionBuilder, Tensor, Value};
+use ort_testing::Rng;
+
+use crate::model::of_text;
+
+/// 12 heads of 64 elements by row, and what lies in between as a model writes it.
+struct Form {
+    name: &'static str,
+    /// The number of sequences.
+    batch: &'static str,
+    /// How many heads keys and values have.
+    kv_heads: usize,
+    /// What is given beside queries, keys and values, and the past.
+    inputs: &'static str,
+    /// `o`, of `qh`, `present.0.key` and `present.0.value`, by head.
+    nodes: &'static str,
+}
+
+/// GPT-2: scores are divided and replaced by the lowest number, and a mask for padding is added.
+const GPT2: Form = Form {
+    name: "GPT-2",
+    batch: "b",
+    kv_heads: 12,
+    inputs: "seen: bool[1,1,n,t], mask: float[b,1,1,t]",
+    nodes: "
+  kt = Transpose-13 [perm: [0, 1, 3, 2]] (present.0.key)
+  s = MatMul-13 (qh, kt)
+  root = const float[] 8.0
+  d = Div-14 (s, root)
+  lowest = const float[] -340282350000000000000000000000000000000
+  w = Where-16 (seen, d, lowest)
+  m = Add-14 (w, mask)
+  p = Softmax-13 [axis: -1] (m)
+  o = MatMul-13 (p, present.0.value)",
+};
+
+/// PyTorch's scaled_dot_product_attention of flags: both operands are scaled, and queries that see nothing have
+/// zeros.
+const FLAGS: Form = Form {
+    name: "scaled_dot_product_attention",
+    batch: "b",
+    kv_heads: 12,
+    inputs: "seen: bool[b,1,n,t]",
+    nodes: "
+  kt = Transpose-13 [perm: [0, 1, 3, 2]] (present.0.key)
+  root = const float[] 0.35355338
+  qs = Mul-14 (qh, root)
+  ks = Mul-14 (kt, root)
+  s = MatMul-13 (qs, ks)
+  zero = const float[1] [0.0]
+  none = const float[1] [-inf]
+  f = Where-16 (seen, zero, none)
+  m = Add-14 (s, f)
+  w = Softmax-13 [axis: -1] (m)
+  wrong = IsNaN-13 (w)
+  p = Where-16 (wrong, zero, w)
+  o = MatMul-13 (p, present.0.value)",
+};
+
+/// Llama of one sequence: rotated queries, and keys and values of which 3 heads of queries share each.
+const LLAMA: Form = Form {
+    name: "Llama",
+    batch: "1",
+    kv_heads: 4,
+    inputs: "cos: float[1,1,n,64], sin: float[1,1,n,64], mask: float[b,1,n,t]",
+    nodes: "
+  zero = const int64[1] [0]
+  half = const int64[1] [32]
+  end = const int64[1] [9223372036854775807]
+  last = const int64[1] [3]
+  q1 = Slice-13 (qh, zero, half, last)
+  q2 = Slice-13 (qh, half, end, last)
+  q3 = Neg-13 (q2)
+  turned = Concat-13 [axis: -1] (q3, q1)
+  qc = Mul-14 (qh, cos)
+  qs = Mul-14 (turned, sin)
+  rotated = Add-14 (qc, qs)
+  two = const int64[1] [2]
+  wide = const int64[5] [1, 4, 3, 1, 64]
+  whole = const int64[4] [1, 12, -1, 64]
+  k1 = Unsqueeze-13 (present.0.key, two)
+  k2 = Expand-13 (k1, wide)
+  k3 = Reshape-14 (k2, whole)
+  v1 = Unsqueeze-13 (present.0.value, two)
+  v2 = Expand-13 (v1, wide)
+  v3 = Reshape-14 (v2, whole)
+  kt = Transpose-13 [perm: [0, 1, 3, 2]] (k3)
+  s = MatMul-13 (rotated, kt)
+  scale = const float[] 0.125
+  d = Mul-14 (s, scale)
+  m = Add-14 (d, mask)
+  p = Softmax-13 [axis: -1] (m)
+  o = MatMul-13 (p, v3)",
+};
+
+impl Form {
+    fn bytes(&self) -> ModelBytes {
+        let Self { kv_heads, inputs, nodes, .. } = self;
+        let width = kv_heads * 64;
+        let kept = format!("float[b,{kv_heads}");
+        let text = format!(
+            "graph(q: float[b,n,768], k: float[b,n,{width}], v: float[b,n,{width}], {inputs}, past.0.key: {kept},p,64], past.0.value: {kept},p,64]) -> (y, present.0.key, present.0.value) {{
+  split = const int64[4] [0, 0, 12, 64]
+  split_kept = const int64[4] [0, 0, {kv_heads}, 64]
+  merge = const int64[3] [0, 0, 768]
+  q4 = Reshape-14 (q, split)
+  k4 = Reshape-14 (k, split_kept)
+  v4 = Reshape-14 (v, split_kept)
+  qh = Transpose-13 [perm: [0, 2, 1, 3]] (q4)
+  kh = Transpose-13 [perm: [0, 2, 1, 3]] (k4)
+  vh = Transpose-13 [perm: [0, 2, 1, 3]] (v4)
+  present.0.key: {kept},t,64] = Concat-13 [axis: -2] (past.0.key, kh)
+  present.0.value: {kept},t,64] = Concat-13 [axis: -2] (past.0.value, vh)
+  {nodes}
+  r = Transpose-13 [perm: [0, 2, 1, 3]] (o)
+  y = Reshape-14 (r, merge)
+}}"
+        );
+        ModelBytes::from_vec(of_text(&text.replace("[b,", &format!("[{},", self.batch))))
+    }
+
+    fn session(&self, level: Level) -> Session {
+        self.builder(level).commit(self.bytes()).unwrap()
+    }
+
+    fn builder(&self, level: Level) -> SessionBuilder {
+        Session::builder().threads(1).level(level)
+    }
+
+    /// What a step is given of `n` tokens behind `past` others.
+    fn inputs(&self, [past, n]: [usize; 2], rng: &mut Rng) -> Vec<(&'static str, Value)> {
+        let total = past + n;
+        let mut random = |shape: &[usize]| {
+            let numbers = rng.uniforms(shape.iter().product());
+            Value::from(Tensor::from_slice(shape, &numbers).unwrap())
+        };
+        let width = self.kv_heads * 64;
+        let mut inputs = vec![
+            ("q", random(&[1, n, 768])),
+            ("k", random(&[1, n, width])),
+            ("v", random(&[1, n, width])),
+        ];
+        // Nothing is seen by the second query, and by others nothing after them.
+        let hides =
+            |i: usize| i % total > past + i / total || (i / total == 1 && self.name != "GPT-2");
+        if self.inputs.contains("seen") {
+            let flags: Vec<Bool> = (0..n * total).map(|i| Bool::from(!hides(i))).collect();
+            inputs.push(("seen", Tensor::from_slice(&[1, 1, n, total], &flags).unwrap().into()));
+        }
+        if self.inputs.contains("mask") {
+            let rows = if self.inputs.contains("mask: float[b,1,1,t]") { 1 } else { n };
+            inputs.push(("mask", random(&[1, 1, rows, total])));
+        }
+        if self.inputs.contains("cos") {
+            inputs.extend([("cos", random(&[1, 1, n, 64])), ("sin", random(&[1, 1, n, 64]))]);
+        }
+        inputs
+    }
+}
+
+fn floats(value: &Value) -> &[f32] {
+    value.as_tensor().unwrap().as_slice().unwrap()
+}
+
+#[test]
+fn attention_behind_a_past_is_one_operator() {
+    for form in [GPT2, FLAGS, LLAMA] {
+        let optimized = form.builder(Level::All).optimize(form.bytes()).unwrap();
+        let operators = optimized.operators();
+        let after = |name| {
+            let found = operators.iter().find(|change| change.op_type == name);
+            found.map_or(0, |change| change.after)
+        };
+        let counts = ["MultiHeadAttention", "Softmax", "IsNaN"].map(after);
+        assert_eq!(counts, [1, 0, 0], "{}: {}", form.name, optimized.text());
+        let (fused, plain) = (optimized.commit().unwrap(), form.session(Level::Disable));
+        let (mut state, mut rng) = (fused.new_state().unwrap(), Rng::new(3));
+        let none = Tensor::zeros(ort_session::DType::F32, &[1, form.kv_heads, 0, 64]).unwrap();
+        let mut kept = [Value::from(none.clone()), Value::from(none)];
+        state.reserve(700).unwrap();
+        let mut past = 0;
+        for n in [300, 1, 1, 200, 7, 1] {
+            let given = form.inputs([past, n], &mut rng);
+            let inputs = || given.iter().map(|(name, x)| (*name, x)).collect::<RunInputs<'_>>();
+            let by_hand = inputs().with("past.0.key", &kept[0]).with("past.0.value", &kept[1]);
+            let made = plain.run(by_hand).unwrap().into_values();
+            let outputs = fused.run_state(&mut state, inputs()).unwrap();
+            let pairs = floats(&made[0]).iter().zip(floats(outputs.get("y").unwrap()));
+            // Means of numbers below 1, whose weights err by a few roundings.
+            let worst = pairs.map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
+            assert!(worst < 4e-6, "{} of {n} behind {past}: {worst}", form.name);
+            assert_eq!(state.get("past.0.key").unwrap().as_ref(), Some(&made[1]), "{}", form.name);
+            let moves_none = form.kv_heads == 12;
+            assert!(!moves_none || state.moved_bytes() == 0, "{}", form.name);
+            kept = [made[1].clone(), made[2].clone()];
+            past += n;
+        }
+    }
+}
