@@ -20,6 +20,8 @@ ROOT = environment.TOOLS.parent
 PACKAGE = ROOT / "bindings" / "python"
 #: The maximum size of a wheel.
 MOST_BYTES = 6 << 20
+#: Compresses wheels as they are shipped.
+ZOPFLI = "zopflipy==1.14"
 
 
 def main() -> int:

@@ -1,5 +1,5 @@
-//! ReduceLogSumExp of every numeric type over any axes, in f64. Distances of integers from their maximum are integers, whose
-//! exponentials are looked up.
+//! ReduceLogSumExp of every type but 16-bit floats over any axes, in f64. Distances of integers from their maximum are integers,
+//! whose exponentials are looked up.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use ort_kernels::vec::{
     map_f64,
 };
 use ort_ops::ops::reduce::{Form, Reduce};
-use ort_tensor::{DType, Number, bf16, can_end, f16, with_dtype};
+use ort_tensor::{DType, Number, can_end, with_dtype};
 
 use super::folds::{Greatest, Plan, State, Sum, Summed};
 use super::reduce::Axes;
@@ -49,9 +49,8 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (Some(op), Some(dtype)) = (op, compiler.fact(0).and_then(Fact::dtype)) else {
         return Ok(None);
     };
-    let (Some(axes), true) = (Axes::of_reduce(compiler, op), dtype.is_number()) else {
-        return Ok(None);
-    };
+    let is_half = matches!(dtype, DType::F16 | DType::Bf16);
+    let Some(axes) = Axes::of_reduce(compiler, op).filter(|_| !is_half) else { return Ok(None) };
     let [id] = compiler.claim.nodes[..] else { return Ok(None) };
     let (isa, keeps_dims) = (compiler.cpu.isa, op.keeps_dims);
     let op = compiler.graph.node(id).op.clone();
@@ -71,7 +70,7 @@ impl Kernel for LogSumExpKernel {
         // A sum cannot be interrupted here: cancellable runs leave long ones to `eval`, which checks for cancellation.
         let plan = plan.as_ref().filter(|plan| plan.n <= MAX_ELEMENTS || !can_end());
         let Some(plan) = plan else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
-        with_dtype!(self.dtype, number,
+        with_dtype!(self.dtype, [f32, f64, i32, i64, u32, u64],
             T => self.compute::<T>((shape, plan), io), else => Err(KernelError::ForeignState))
     }
 
@@ -192,10 +191,9 @@ macro_rules! below {
         }
     )* };
 }
-below!(true: i8, i16, u8, u16; |x, greatest| usize::from(greatest.abs_diff(x)));
 below!(true: i32, i64, u32, u64;
     |x, greatest| usize::try_from(greatest.abs_diff(x)).unwrap_or(usize::MAX));
-below!(false: f32, f64, f16, bf16; |_x, _greatest| 0);
+below!(false: f32, f64; |_x, _greatest| 0);
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! LpNormalization of every float type: norms in f64, of contiguous lanes one by one, of other lanes together.
+//! LpNormalization in f32 and f64: norms in f64, of contiguous lanes one by one, of other lanes together.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError, Operator};
@@ -34,7 +34,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     };
     let isa = compiler.cpu.isa;
     let kernel = || Box::new(LpNormalizationKernel { isa, op, dtype }) as Box<dyn Kernel>;
-    Ok(dtype.is_float().then(kernel))
+    Ok(matches!(dtype, DType::F32 | DType::F64).then(kernel))
 }
 
 impl Kernel for LpNormalizationKernel {
@@ -49,7 +49,7 @@ impl Kernel for LpNormalizationKernel {
         if lanes.are_too_long() {
             return Ok(self.op.eval(io.inputs, io.outputs)?);
         }
-        with_dtype!(self.dtype, float, T => match self.op.is_l1 {
+        with_dtype!(self.dtype, [f32, f64], T => match self.op.is_l1 {
             true => self.compute::<T, _>(SumOfMagnitudes, lanes, io),
             false => self.compute::<T, _>(SumOfSquares, lanes, io),
         }, else => Err(KernelError::ForeignState))

@@ -1,9 +1,8 @@
-//! Reductions in f32 over adjacent axes, including the global pools: all except those with an
-//! exponential.
+//! Reductions in f32, including the global pools: all except those with an exponential.
 //!
-//! As `[outer, n, inner]`, rows of `n` are reduced one by one if `inner` is 1; otherwise rows of
+//! Adjacent axes are one: as `[outer, n, inner]`, rows of `n` are reduced one by one if `inner` is 1; otherwise rows of
 //! `inner` are combined, one after the other. If `n·inner` is large, it is split into pieces of a fixed
-//! size, which threads share, and whose results are reduced again.
+//! size, which threads share, and whose results are reduced again. Other axes are those of [`folds`].
 
 // collects are bounded: by the rank
 
@@ -18,7 +17,7 @@ use ort_ops::ops::global_pool::GlobalPool;
 use ort_ops::ops::reduce::{Form, Reduce};
 use ort_tensor::{DType, Shape, TensorViewMut, n_elements};
 
-use super::{Compiled, Compiler, KernelDef};
+use super::{Compiled, Compiler, KernelDef, folds};
 use crate::cpu::floats;
 use crate::pieces::Rows;
 
@@ -30,7 +29,9 @@ struct ReduceKernel {
     combine: Combine,
     axes: Axes,
     keeps_dims: bool,
-    /// Computes reductions over axes that are not adjacent, and of empty operands.
+    /// The form, unless it is a pool.
+    form: Option<Form>,
+    /// Computes reductions of empty operands, and logarithms of sums over axes that are not adjacent.
     op: Arc<dyn Operator>,
 }
 
@@ -75,8 +76,16 @@ struct Lanes {
 struct State {
     /// The shape of the result.
     shape: Shape,
-    /// `None` if only `eval` supports it.
-    lanes: Option<Lanes>,
+    way: Way,
+}
+
+/// How a reduction is computed.
+#[derive(Debug)]
+enum Way {
+    Adjacent(Lanes),
+    /// Over axes that are not adjacent.
+    Apart(Form, folds::State),
+    Eval,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -87,9 +96,10 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     else {
         return Ok(None);
     };
+    let form = compiler.op::<Reduce>().map(|op| op.form);
     let [id] = compiler.claim.nodes[..] else { return Ok(None) };
     let (isa, op) = (compiler.cpu.isa, compiler.graph.node(id).op.clone());
-    Ok(Some(Box::new(ReduceKernel { isa, combine, axes, keeps_dims, op })))
+    Ok(Some(Box::new(ReduceKernel { isa, combine, axes, keeps_dims, form, op })))
 }
 
 fn of_reduce(compiler: &Compiler<'_>) -> Option<(Combine, Axes, bool)> {
@@ -236,16 +246,29 @@ impl Kernel for ReduceKernel {
         let is_empty = x.contains(&0);
         let product = |dims| n_elements(dims).unwrap_or(0);
         let lanes = Lanes::new(product(&x[first..end]), product(&x[end..]));
-        let lanes = (is_one_block && !is_empty).then_some(lanes);
-        let n_bytes = lanes.filter(|lanes| lanes.n_pieces() > 1).map_or(0, |lanes| {
-            product(&x[..first]) * lanes.n_pieces() * lanes.inner * size_of::<f32>()
-        });
-        Ok(Prepared::new(State { shape, lanes }).with_scratch(n_bytes))
+        if is_one_block && !is_empty {
+            let n_pieces = if lanes.n_pieces() > 1 { lanes.n_pieces() } else { 0 };
+            let n_bytes = product(&x[..first]) * n_pieces * lanes.inner * size_of::<f32>();
+            let state = State { shape, way: Way::Adjacent(lanes) };
+            return Ok(Prepared::new(state).with_scratch(n_bytes));
+        }
+        let way = match self.form.filter(|form| *form != Form::LogSum) {
+            Some(form) => {
+                let state = folds::State::new(&self.axes, self.keeps_dims, x)?;
+                if state.plan.is_some() { Way::Apart(form, state) } else { Way::Eval }
+            }
+            None => Way::Eval,
+        };
+        Ok(Prepared::new(State { shape, way }))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let State { shape, lanes } = prepared.state()?;
-        let &Some(lanes) = lanes else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
+        let State { shape, way }: &State = prepared.state()?;
+        let lanes = match way {
+            Way::Adjacent(lanes) => *lanes,
+            Way::Apart(form, state) => return folds::run_f32(self.isa, *form, state, io),
+            Way::Eval => return Ok(self.op.eval(io.inputs, io.outputs)?),
+        };
         let x = io.inputs.tensor(0)?.as_slice::<f32>()?;
         let y = TensorViewMut::into_slice(io.outputs[0].tensor(DType::F32, shape)?)?;
         let (isa, combine) = (self.isa, self.combine);

@@ -1,5 +1,5 @@
-//! Products, convolutions and pools of f16 and bf16, by the f32 kernels: operands are widened, which is
-//! exact, sums are in f32, and results are rounded once.
+//! Products, convolutions, pools, reductions and norms of f16 and bf16, by the f32 kernels: operands are widened, which is
+//! exact, sums are at least in f32, and results are rounded once.
 //!
 //! The node is compiled again in its own graph, as an f32 node. Its kernel packs
 //! the widened constant, which is stored as a packed form of the original constant.
@@ -17,8 +17,11 @@ use ort_ops::ops::conv::Conv;
 use ort_ops::ops::conv_transpose::ConvTranspose;
 use ort_ops::ops::einsum::Einsum;
 use ort_ops::ops::gemm::Gemm;
+use ort_ops::ops::global_pool::GlobalPool;
+use ort_ops::ops::lp_normalization::LpNormalization;
 use ort_ops::ops::matmul::MatMul;
 use ort_ops::ops::max_pool::MaxPool;
+use ort_ops::ops::reduce::Reduce;
 use ort_tensor::{
     DType, Inputs, Output, Shape, Tensor, TensorView, TensorViewMut, ValueView, bf16, f16, filled,
     n_elements,
@@ -40,8 +43,17 @@ struct WidenedKernel {
     /// The f32 kernel.
     kernel: Box<dyn Kernel>,
     op: Arc<dyn Operator>,
-    /// Whether each input is present.
-    inputs: Vec<bool>,
+    inputs: Vec<Operand>,
+}
+
+/// An input.
+#[derive(Debug)]
+enum Operand {
+    Absent,
+    /// Is widened.
+    Half,
+    /// Has another type, such as axes.
+    Other(Box<Fact>),
 }
 
 /// Prepared state for one shape signature.
@@ -60,12 +72,10 @@ struct State {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let [id] = compiler.claim.nodes[..] else { return Ok(None) };
-    let is_half = |dtype| matches!(dtype, DType::F16 | DType::Bf16);
-    let n_inputs = compiler.claim.inputs.len();
     // The indices of maxima are not floats to round.
     let has_more = compiler.claim.outputs.iter().skip(1).any(Option::is_some);
-    let is_half = !has_more && compiler.dtype_of(0..n_inputs).is_some_and(is_half);
-    let is_meant = is_half && is_product(compiler);
+    let is_half = compiler.fact(0).and_then(Fact::dtype).is_some_and(is_half);
+    let is_meant = is_half && !has_more && computes_in_f32(compiler);
     let Some((graph, wide)) = is_meant.then(|| widened(compiler, id)).flatten() else {
         return Ok(None);
     };
@@ -74,7 +84,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let inner = Compiler { cpu: compiler.cpu, graph: &graph, claim: &claim, packs: &packs };
     for (_, def) in super::ALL {
         if let Some(kernel) = (def.compile)(&inner)? {
-            let inputs = claim.inputs.iter().map(Option::is_some).collect();
+            let inputs = (0..claim.inputs.len()).map(|i| Operand::of(compiler.fact(i))).collect();
             let op = graph.node(wide).op.clone();
             return Ok(Some(Box::new(WidenedKernel { kernel, op, inputs })));
         }
@@ -82,8 +92,12 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(None)
 }
 
-/// Whether the node accumulates in f32.
-fn is_product(compiler: &Compiler<'_>) -> bool {
+const fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::Bf16)
+}
+
+/// Whether the node is computed at least in f32.
+fn computes_in_f32(compiler: &Compiler<'_>) -> bool {
     compiler.op::<MatMul>().is_some()
         || compiler.op::<Gemm>().is_some()
         || compiler.op::<Einsum>().is_some()
@@ -91,6 +105,9 @@ fn is_product(compiler: &Compiler<'_>) -> bool {
         || compiler.op::<ConvTranspose>().is_some()
         || compiler.op::<MaxPool>().is_some()
         || compiler.op::<AveragePool>().is_some()
+        || compiler.op::<GlobalPool>().is_some()
+        || compiler.op::<Reduce>().is_some()
+        || compiler.op::<LpNormalization>().is_some()
 }
 
 /// A graph that contains only the node, with f32 inputs named by their index.
@@ -100,9 +117,10 @@ fn widened(compiler: &Compiler<'_>, id: NodeId) -> Option<(Graph, NodeId)> {
     for (index, input) in compiler.claim.inputs.iter().enumerate() {
         let id = input.map(|input| {
             let fact = compiler.graph.fact(input);
-            let wide = match &fact.constant {
-                Some(constant) => Fact::constant(widen(constant)?),
-                None => Fact::tensor(DType::F32, fact.dims()?.iter().cloned()),
+            let wide = match (Operand::of(Some(fact)), &fact.constant) {
+                (Operand::Other(fact), _) => *fact,
+                (_, Some(constant)) => Fact::constant(widen(constant)?),
+                (_, None) => Fact::tensor(DType::F32, fact.dims()?.iter().cloned()),
             };
             graph.add_value(index.to_string(), wide).ok()
         });
@@ -156,13 +174,27 @@ impl PackStore for WidenedPacks<'_> {
     }
 }
 
+impl Operand {
+    fn of(fact: Option<&Fact>) -> Self {
+        match fact {
+            None => Self::Absent,
+            Some(fact) if fact.dtype().is_some_and(is_half) => Self::Half,
+            Some(fact) => Self::Other(Box::new(fact.clone())),
+        }
+    }
+}
+
 impl WidenedKernel {
     /// The shape of the result.
     fn shape(&self, shapes: &[&[usize]]) -> Result<Shape, KernelError> {
         let facts: Vec<Option<Fact>> = shapes
             .iter()
             .zip(&self.inputs)
-            .map(|(shape, &is_there)| is_there.then(|| Fact::shaped(DType::F32, shape)))
+            .map(|(shape, operand)| match operand {
+                Operand::Absent => None,
+                Operand::Half => Some(Fact::shaped(DType::F32, shape)),
+                Operand::Other(fact) => Some(Fact::clone(fact)),
+            })
             .collect();
         let facts: Vec<Option<&Fact>> = facts.iter().map(Option::as_ref).collect();
         let inferred = self.op.infer(&Facts::new(&facts)).map_err(KernelError::Op)?;
@@ -190,7 +222,7 @@ impl Kernel for WidenedKernel {
         let mut places = Places::default();
         let len = |shape: &[usize]| n_elements(shape).unwrap_or(usize::MAX);
         let inputs = shapes.iter().enumerate().map(|(i, shape)| {
-            let is_read = self.inputs[i] && self.kernel.reads(i);
+            let is_read = matches!(self.inputs[i], Operand::Half) && self.kernel.reads(i);
             places.next(if is_read { len(shape) } else { 0 })
         });
         let inputs = inputs.collect();
@@ -211,10 +243,11 @@ impl Kernel for WidenedKernel {
         }
         let mut views = SmallVec::<[_; 4]>::new();
         for (i, place) in inputs.iter().enumerate() {
+            let is_half = matches!(self.inputs[i], Operand::Half);
             views.push(match io.inputs.get(i) {
-                Some(ValueView::Tensor(x)) if self.kernel.reads(i) => Some(ValueView::Tensor(
-                    TensorView::from_slice(x.shape(), &wide[place.clone()])?,
-                )),
+                Some(ValueView::Tensor(x)) if is_half && self.kernel.reads(i) => Some(
+                    ValueView::Tensor(TensorView::from_slice(x.shape(), &wide[place.clone()])?),
+                ),
                 view => view,
             });
         }
@@ -344,6 +377,8 @@ mod tests {
                 .check(exact);
             let pool = Case::new("MaxPool", 12).attr("kernel_shape", Attr::Ints(vec![3, 3]));
             pool.attr("pads", pads(2)).input(some(&[1, 5, 30, 41])).check(exact);
+            Case::new("GlobalMaxPool", 1).input(some(&[2, 5, 30, 41])).check(exact);
+            Case::new("GlobalAveragePool", 1).input(some(&[2, 5, 4, 4])).check(exact);
         }
     }
 }

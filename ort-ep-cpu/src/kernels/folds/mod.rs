@@ -1,5 +1,5 @@
-//! Reductions of every type but f32, over any axes: sums, products and extremes, in the type itself for
-//! integers, which wrap, in f64 for f64, and in f32 for 16-bit floats.
+//! Reductions over any axes: sums, products and extremes, in the element type; integers wrap. For f32, only those over axes
+//! that are not adjacent, at the end of [`super::reduce`]; 16-bit floats are widened.
 //!
 //! Adjacent axes that are both reduced or both kept are merged. If the last is reduced, each result is a
 //! fold of rows; otherwise adjacent results are folds of columns.
@@ -16,7 +16,7 @@ use ort_graph::{Fact, Operator};
 use ort_kernels::Isa;
 use ort_kernels::vec::Block;
 use ort_ops::ops::reduce::{Form, Reduce};
-use ort_tensor::{DType, Shape, bf16, f16};
+use ort_tensor::{DType, Shape};
 
 use self::call::Call;
 pub(super) use self::sums::{Greatest, Least, Sum, Summed};
@@ -80,11 +80,11 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         return Ok(None);
     };
     let takes = match (op.form, dtype) {
-        (_, DType::F32) => false,
+        (_, DType::F32 | DType::F16 | DType::Bf16) => false,
         (Form::Max | Form::Min, _) => true,
         (Form::Sum | Form::Prod | Form::SumSquare | Form::L1, DType::I8 | DType::U8) => false,
         (Form::Sum | Form::Prod | Form::SumSquare | Form::L1, dtype) => dtype.is_number(),
-        (Form::Mean | Form::L2, dtype) => dtype.is_float(),
+        (Form::Mean | Form::L2, dtype) => dtype == DType::F64,
         _ => false,
     };
     let (Some(axes), true) = (Axes::of_reduce(compiler, op), takes) else { return Ok(None) };
@@ -166,6 +166,17 @@ impl Plan {
     }
 }
 
+/// A reduction in f32. Errors if it needs `eval`.
+pub(super) fn run_f32(
+    isa: Isa,
+    form: Form,
+    State { shape, plan }: &State,
+    io: &mut Io<'_, '_>,
+) -> Result<(), KernelError> {
+    let plan = plan.as_ref().ok_or(KernelError::ForeignState)?;
+    Call { isa, shape, plan }.float::<f32>(form, io)
+}
+
 impl Kernel for FoldKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, ..] = shapes else { return Err(KernelError::ForeignState) };
@@ -183,8 +194,6 @@ impl Kernel for FoldKernel {
         };
         match dtype {
             DType::F64 => call.float::<f64>(self.form, io),
-            DType::F16 => call.float::<f16>(self.form, io),
-            DType::Bf16 => call.float::<bf16>(self.form, io),
             DType::I8 => call.extreme::<i8>(self.form, io),
             DType::I32 => call.integer::<i32>(self.form, io),
             DType::I64 => call.integer::<i64>(self.form, io),
