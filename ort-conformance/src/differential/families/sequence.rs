@@ -233,7 +233,8 @@ pub(super) fn behind_a_past(net: &mut Net<'_>) -> Vec<Value> {
         3 => net.any('x', &format!("_n{}", total + 1), "int32", &[batch]),
         _ => net.any('x', "_n2", "int32", &[1, 1]),
     };
-    let biases = net.input(&[1, net.draw.pick(&[1, heads]), len, total]);
+    let of_heads = net.draw.pick(&[1, heads]);
+    let biases = net.input(&[1, of_heads, len, total]);
     let (has_bias, is_masked) = (net.draw.one_in(2), net.draw.one_in(2));
     let has_biases = net.draw.one_in(2);
     let given =
@@ -248,7 +249,7 @@ pub(super) fn behind_a_past(net: &mut Net<'_>) -> Vec<Value> {
     );
     let mut names = net.node_of(&op, &inputs, 3).into_iter();
     let y =
-        answers(names.next().unwrap_or_default(), size, total, if has_bias { 2.0 } else { 1.0 });
+        attention_output(names.next().unwrap_or_default(), size, total, if has_bias { 2.0 } else { 1.0 });
     let of_mask = if is_masked { ROUNDING * 64.0 } else { 0.0 };
     let kept = |name| Value { name, shape: Vec::new(), size: 1.0, error: 2.0 * ROUNDING };
     let y = Value { error: y.error + of_mask, ..y };
@@ -269,7 +270,8 @@ pub(super) fn with_sinks(net: &mut Net<'_>) -> Vec<Value> {
     let [keys, values] = [(); 2].map(|()| net.input(&[1, kv_heads, past, size]));
     let last = net.literal(&format!("int32[1] [{}]", total - 1));
     let longest = net.literal(&format!("int32[] {total}"));
-    let biases = net.input(&[1, net.draw.pick(&[1, heads]), len, total]);
+    let of_heads = net.draw.pick(&[1, heads]);
+    let biases = net.input(&[1, of_heads, len, total]);
     let sinks = net.scaled('w', &[heads], 1);
     let has_biases = net.draw.one_in(2);
     let biases = if has_biases { biases.name.as_str() } else { "_" };
@@ -281,7 +283,7 @@ pub(super) fn with_sinks(net: &mut Net<'_>) -> Vec<Value> {
         net.draw.pick(&[-1, -1, 100])
     );
     let mut names = net.node_of(&op, &inputs, 3).into_iter();
-    let y = answers(names.next().unwrap_or_default(), size, total, 1.0);
+    let y = attention_output(names.next().unwrap_or_default(), size, total, 1.0);
     let kept = |name| Value { name, shape: Vec::new(), size: 1.0, error: ROUNDING };
     [y].into_iter().chain(names.map(kept)).collect()
 }
