@@ -24,9 +24,6 @@ pub enum OnnxError {
         /// The field at which the limit was exceeded.
         path: String,
     },
-    /// The decoder rejects what the check accepted.
-    #[error("the file cannot be decoded: {0}")]
-    Decode(#[from] prost::DecodeError),
     /// An unsupported IR version.
     #[error("the model has IR version {found}; versions 1 to {newest} are supported", newest = crate::NEWEST_IR)]
     IrVersion {

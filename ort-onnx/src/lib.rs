@@ -1,15 +1,15 @@
 //! ONNX's protobuf files: models, and the tensors, sequences, maps and optionals of `.pb` files.
 //!
-//! [`open`] takes the bytes of a model. A validation pass within explicit [`Limits`] precedes every
-//! allocation; errors have a path and an offset. Decoding follows: strings and lists are copied,
+//! [`open`] takes the bytes of a model. Every field is validated, and counted against explicit [`Limits`], before anything
+//! is allocated for it; errors have a path and an offset. Strings and lists are copied,
 //! but the elements of tensors remain slices of the bytes. Calls of model-local functions are inlined, so that the
 //! result has operators only.
 //!
 //! Elements may be in external files ([`external::locations`]), which the caller passes as [`ExternalFiles`].
 //!
-//! The messages are declared with derives of `prost`: there is no schema compiler and no build script, and its `Bytes`
-//! fields share the memory of the input. (`protobuf` copies them; `quick-protobuf` and `micropb` need
-//! generated code.)
+//! The messages are declared with derives of `prost`, which encode them: there is no schema compiler and no build script, and
+//! its `Bytes` fields share the memory of the input. (`protobuf` copies them; `quick-protobuf` and `micropb` need
+//! generated code.) Models are decoded here, with the checks and in one pass.
 //!
 //! ```
 //! use ort_onnx::{Limits, open};
@@ -25,7 +25,7 @@
 
 #![forbid(unsafe_code)]
 
-mod check;
+mod decode;
 mod error;
 pub mod external;
 mod functions;
@@ -36,7 +36,7 @@ mod tensor;
 use bytes::Bytes;
 use prost::Message;
 
-pub use crate::check::{Limits, is_onnx};
+pub use crate::decode::{Limits, is_onnx};
 pub use crate::error::{Damage, ElementsError, OnnxError};
 pub use crate::external::ExternalFiles;
 pub use crate::schema::ModelProto;
@@ -61,8 +61,7 @@ pub fn open(bytes: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
 /// # Errors
 /// If the bytes are not a model, or exceed the limits.
 pub fn decode(bytes: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
-    check::check(bytes, limits)?;
-    let model = ModelProto::decode(bytes.clone())?;
+    let model = decode::decode(bytes, limits)?;
     if !(1..=NEWEST_IR).contains(&model.ir_version) {
         return Err(OnnxError::IrVersion { found: model.ir_version });
     }

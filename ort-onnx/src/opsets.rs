@@ -7,8 +7,12 @@
 /// the newest that is not newer, or if the operator was introduced later, its first. In domains that ONNX does
 /// not define, it is 1.
 pub fn since_version(domain: &str, op_type: &str, opset: i64) -> i32 {
-    let found = TABLE.binary_search_by_key(&(domain, op_type), |&(domain, name, _)| (domain, name));
-    let versions = found.map_or(&[1][..], |at| TABLE[at].2);
+    let (onnx, others) = TABLE.split_at(TABLE.partition_point(|(domain, ..)| domain.is_empty()));
+    let (table, found) = match domain {
+        "" => (onnx, onnx.binary_search_by_key(&op_type, |&(_, name, _)| name)),
+        _ => (others, others.binary_search_by_key(&(domain, op_type), |&(d, name, _)| (d, name))),
+    };
+    let versions = found.map_or(&[1][..], |at| table[at].2);
     let n_older = versions.partition_point(|&version| i64::from(version) <= opset);
     versions.get(n_older.saturating_sub(1)).copied().unwrap_or(1)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use ort_graph::{CycleError, Dim, Fact, Graph, Type};
+use ort_graph::{CycleError, Dim, Fact, Graph, NodeId, Type};
 
 /// The names given to dimensions.
 #[derive(Debug, Default)]
@@ -22,20 +22,19 @@ impl DimNames {
         let mut given = HashSet::new();
         for node in graph.topological_order()? {
             graph.refine(node);
-            let inferred = graph.infer(node).unwrap_or_default();
             let outputs = graph.node(node).outputs.clone();
-            for (output, mut inferred) in outputs.into_iter().zip(inferred) {
-                let Some(output) = output else { continue };
+            if outputs.iter().flatten().any(|&output| symbols(graph.fact(output)).next().is_some())
+            {
+                take_from_operands(graph, node);
+            }
+            for output in outputs.into_iter().flatten() {
                 let info = graph.value_mut(output);
-                // Of two names for one dimension, the operands' name is more specific.
-                for (dim, inferred) in dims(&mut info.fact).zip(dims(&mut inferred)) {
-                    if matches!((&*dim, &*inferred), (Dim::Symbol(_), Dim::Symbol(_))) {
-                        dim.clone_from(inferred);
-                    }
-                }
                 for (axis, dim) in dims(&mut info.fact).enumerate() {
+                    if *dim != Dim::Unknown {
+                        continue;
+                    }
                     let name: Arc<str> = format!("{}.{axis}", info.name).into();
-                    if *dim == Dim::Unknown && !taken.contains(&name) {
+                    if !taken.contains(&name) {
                         *dim = Dim::Symbol(name.clone());
                         given.insert(name);
                     }
@@ -52,6 +51,21 @@ impl DimNames {
                 if matches!(dim, Dim::Symbol(name) if self.0.contains(name)) {
                     *dim = Dim::Unknown;
                 }
+            }
+        }
+    }
+}
+
+/// Of two names for one dimension, the operands' name is more specific.
+fn take_from_operands(graph: &mut Graph, node: NodeId) {
+    let inferred = graph.infer(node).unwrap_or_default();
+    let outputs = graph.node(node).outputs.clone();
+    for (output, mut inferred) in outputs.into_iter().zip(inferred) {
+        let Some(output) = output else { continue };
+        let fact = &mut graph.value_mut(output).fact;
+        for (dim, inferred) in dims(fact).zip(dims(&mut inferred)) {
+            if matches!((&*dim, &*inferred), (Dim::Symbol(_), Dim::Symbol(_))) {
+                dim.clone_from(inferred);
             }
         }
     }

@@ -3,15 +3,16 @@
 //! Most passes begin at few operators, and require others in the graph. So nodes are classified by operator once, and
 //! a pass finds its nodes without comparing names.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
-use ort_graph::{CycleError, Graph, NodeId};
+use ort_graph::{CycleError, Graph, IdMap, NodeId};
 
 use crate::pass::{Formula, Rewrite};
 
 /// At which operators each pass can begin, and what it finds.
 pub(crate) struct Roots {
-    kinds: HashMap<&'static str, usize>,
+    /// By operator. No file chooses these.
+    kinds: IdMap<&'static str, usize>,
     /// By kind and pass. Kind 0 is every operator that no pass names.
     begins: Vec<Vec<bool>>,
     /// By pass, the kinds at which it begins.
@@ -31,7 +32,7 @@ impl Roots {
         let operators: Vec<_> = passes.iter().map(|pass| pass.roots()).collect();
         let anywhere: Vec<bool> = operators.iter().map(Option::is_none).collect();
         let begins = vec![anywhere.clone()];
-        let (kinds, of_passes, formulas) = (HashMap::new(), Vec::new(), Vec::new());
+        let (kinds, of_passes, formulas) = (IdMap::default(), Vec::new(), Vec::new());
         let mut roots = Self { kinds, begins, of_passes, formulas };
         for (index, pass) in passes.iter().enumerate() {
             for operator in operators[index].iter().flatten() {
@@ -48,9 +49,11 @@ impl Roots {
             let formulas = formulas.collect();
             roots.formulas.push(formulas);
         }
-        let begins = |pass: usize, kind: &usize| roots.begins[*kind][pass];
-        let of_pass = |pass| (0..roots.begins.len()).filter(|kind| begins(pass, kind)).collect();
-        roots.of_passes = (0..passes.len()).map(of_pass).collect();
+        roots.of_passes = vec![Vec::new(); passes.len()];
+        for (kind, begins) in roots.begins.iter().enumerate() {
+            let of_passes = roots.of_passes.iter_mut().zip(begins);
+            of_passes.filter(|(_, begins)| **begins).for_each(|(kinds, _)| kinds.push(kind));
+        }
         roots
     }
 
@@ -72,18 +75,16 @@ impl Roots {
     fn may_hold(&self, pass: usize, mut has: Vec<bool>) -> Vec<bool> {
         let formulas = &self.formulas[pass];
         let mut may_hold = vec![false; formulas.len()];
-        loop {
-            let before = may_hold.clone();
+        let mut is_found = true;
+        while std::mem::take(&mut is_found) {
             for (formula, may_hold) in formulas.iter().zip(&mut may_hold) {
                 if !*may_hold && formula.needs.iter().all(|&kind| has[kind]) {
-                    *may_hold = true;
+                    (*may_hold, is_found) = (true, true);
                     formula.makes.iter().for_each(|&kind| has[kind] = true);
                 }
             }
-            if may_hold == before {
-                return may_hold;
-            }
         }
+        may_hold
     }
 }
 

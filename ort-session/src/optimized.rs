@@ -310,23 +310,25 @@ impl Optimized {
         let compiled = profiler.during("compile", || self.compiled(graph, &budget));
         budget.check()?;
         let (mut plan, packs) = self.settings.or_cancelled("compile", compiled)?;
-        profiler.during("release_pages", || {
+        let aligned = profiler.during("release_pages", || {
             plan.release(&plan.unread());
+            let aligned = plan.align();
             for file in std::iter::once(&self.bytes).chain(&self.external) {
                 release_pages(file, (&plan, &packs), &self.settings.log);
             }
+            aligned
         });
+        aligned.map_err(Box::new)?;
         self.settings.log.event(
             Severity::Info,
             format_args!("compiled {} steps, {} packed constants", plan.steps.len(), packs.len()),
         );
         let Self { bytes, external, origins, model, warnings, packing_warnings, report, .. } = self;
         let Self { settings, time, .. } = self;
-        let names = plan.graph.outputs().iter().map(|&id| plan.graph.value(id).name.clone());
-        let output_names = names.collect();
+        let outputs = plan.graph.outputs().iter();
+        let output_names = outputs.map(|&id| plan.graph.value(id).name.clone()).collect();
         let load_time = time + start.elapsed();
-        let cache = CacheUse::Unused;
-        let optimized = report;
+        let (cache, optimized) = (CacheUse::Unused, report);
         let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
         let Resolved { providers, pool, branches, arena, activations_cap, .. } = settings;
         let Resolved { run_limits, log, .. } = settings;

@@ -140,6 +140,22 @@ impl AlignedBuf {
         Self::copied_to(bytes, LASTING_MAPPING_BYTES)
     }
 
+    /// The same for a buffer that is dropped soon: within [`reusing`](crate::reusing), any mapping that is large enough
+    /// serves.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(crate) fn try_passing_copy_of(bytes: &[u8]) -> Result<Self, TensorError> {
+        let len = bytes.len();
+        let Some(pages) = spares::take_larger(len).filter(|_| len >= LASTING_MAPPING_BYTES) else {
+            return Self::try_copy_of(bytes);
+        };
+        let lease = Lease::take(len)?;
+        let mut buf = Self { memory: Memory::Mapped(pages), len, home: None, _lease: lease };
+        buf.as_mut().copy_from_slice(bytes);
+        Ok(buf)
+    }
+
     fn copied_to(bytes: &[u8], least: usize) -> Result<Self, TensorError> {
         check(bytes.len())?;
         let no_memory = TensorError::NoMemory { n_bytes: bytes.len(), limit: None };

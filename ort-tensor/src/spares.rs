@@ -43,6 +43,12 @@ pub(crate) fn take(len: usize) -> Option<Pages> {
     SPARES.try_with(take).ok()?
 }
 
+/// A dropped mapping for at least `len` bytes, with any content: the largest, which the next call needs as well.
+pub(crate) fn take_larger(len: usize) -> Option<Pages> {
+    let take = |spares: &RefCell<Option<Spares>>| spares.borrow_mut().as_mut()?.take_larger(len);
+    SPARES.try_with(take).ok()?
+}
+
 /// Keeps a mapping for reuse, or drops it.
 pub(crate) fn put(pages: Pages) {
     // During thread exit, it is dropped.
@@ -57,9 +63,19 @@ impl Spares {
     /// A mapping for `len` bytes, with any content.
     fn take(&mut self, len: usize) -> Option<Pages> {
         let fits = |pages: &Pages| pages.len >= len && pages.len - len <= len / SPARE_WASTE;
-        let at = self.pages.iter().rposition(fits)?;
+        self.pages.iter().rposition(fits).map(|at| self.take_at(at))
+    }
+
+    /// The largest mapping, if it has at least `len` bytes.
+    fn take_larger(&mut self, len: usize) -> Option<Pages> {
+        let pages = self.pages.iter().enumerate();
+        let (at, largest) = pages.max_by_key(|(_, pages)| pages.len)?;
+        (largest.len >= len).then(|| self.take_at(at))
+    }
+
+    fn take_at(&mut self, at: usize) -> Pages {
         self.n_bytes -= self.pages[at].len;
-        Some(self.pages.swap_remove(at))
+        self.pages.swap_remove(at)
     }
 
     /// Keeps a mapping, unless that exceeds the limit.

@@ -1,10 +1,13 @@
 //! A tensor that owns its data, or shares it with the model's bytes and with its own clones.
 
+mod unaligned;
+
 use std::fmt;
 use std::sync::Arc;
 
 use ::bytes::Bytes;
 
+use self::unaligned::Unaligned;
 use crate::element::Element;
 use crate::room::{Room, charge, check};
 use crate::shape::{Shape, n_elements};
@@ -25,6 +28,8 @@ enum Storage {
     Owned(Arc<AlignedBuf>),
     /// A slice of the model's bytes (or of another owner), aligned for the element type.
     Shared(Bytes),
+    /// A slice of the model's bytes that is copied when its elements are first viewed.
+    Unaligned(Arc<Unaligned>),
     Strings(Arc<Vec<String>>),
     /// No data; shared by clones.
     Released(Arc<()>),
@@ -112,8 +117,8 @@ impl Tensor {
         Ok(Self { dtype: DType::String, shape: Shape::from_slice(shape), storage })
     }
 
-    /// A tensor over shared bytes, which are borrowed if they are aligned for the element type and
-    /// copied once if they are not (see [`Tensor::is_shared`]).
+    /// A tensor over shared bytes, which are borrowed if they are aligned for the element type (see [`Tensor::is_shared`]).
+    /// If they are not, they are copied once: when the elements are first viewed, or by [`Tensor::align`].
     ///
     /// # Errors
     /// If the number of bytes is not the one of `dtype` and `shape`, the type is a string, or there is no
@@ -123,7 +128,8 @@ impl Tensor {
         let storage = if Self::may_borrow(dtype, &bytes) {
             Storage::Shared(bytes)
         } else {
-            Storage::Owned(Arc::new(AlignedBuf::try_lasting_copy_of(&bytes)?))
+            check(bytes.len())?;
+            Storage::Unaligned(Arc::new(Unaligned::new(bytes)))
         };
         Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
     }
@@ -132,6 +138,36 @@ impl Tensor {
     pub fn may_borrow(dtype: DType, bytes: &[u8]) -> bool {
         let align = dtype.word_bytes().unwrap_or(1).min(align_of::<u128>());
         bytes.as_ptr().align_offset(align) == 0
+    }
+
+    /// Copies the elements to aligned memory, unless they are aligned or were copied before.
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub fn align(&self) -> Result<(), TensorError> {
+        match &self.storage {
+            Storage::Unaligned(unaligned) => unaligned.align(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Calls `read` with the bytes of the elements, aligned for their type. Those of [`Tensor::from_bytes`] are copied for
+    /// the call only, if they were not copied before. No bytes if the elements are strings or were released.
+    pub fn with_bytes<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
+        match &self.storage {
+            Storage::Unaligned(unaligned) => unaligned.with_bytes(read),
+            _ => read(self.view().as_bytes().unwrap_or_default()),
+        }
+    }
+
+    /// A view for [`TensorView::as_bytes`] only: it may not be aligned for the element type. Nothing is copied.
+    pub fn unaligned_view(&self) -> TensorView<'_> {
+        match &self.storage {
+            Storage::Unaligned(unaligned) => {
+                TensorView::from_data(self.dtype, &self.shape, Data::Bytes(unaligned.bytes()))
+            }
+            _ => self.view(),
+        }
     }
 
     /// Type and shape of a constant whose elements are no longer needed, because all its readers
@@ -165,7 +201,7 @@ impl Tensor {
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.view().len()
+        self.unaligned_view().len()
     }
 
     /// Whether there are no elements.
@@ -199,6 +235,7 @@ impl Tensor {
         match &self.storage {
             Storage::Owned(buf) => (**buf).as_ref().as_ptr().addr(),
             Storage::Shared(bytes) => bytes.as_ptr().addr(),
+            Storage::Unaligned(unaligned) => unaligned.bytes().as_ptr().addr(),
             Storage::Strings(strings) => strings.as_ptr().addr(),
             Storage::Released(nothing) => Arc::as_ptr(nothing).addr(),
         }
@@ -209,6 +246,7 @@ impl Tensor {
         match &self.storage {
             Storage::Owned(buf) => buf.len(),
             Storage::Shared(bytes) => bytes.len(),
+            Storage::Unaligned(unaligned) => unaligned.bytes().len(),
             Storage::Strings(strings) => strings.iter().map(String::len).sum(),
             Storage::Released(_) => 0,
         }
@@ -230,6 +268,7 @@ impl Tensor {
         let data = match &self.storage {
             Storage::Owned(buf) => Data::Bytes((**buf).as_ref()),
             Storage::Shared(bytes) => Data::Bytes(bytes),
+            Storage::Unaligned(unaligned) => Data::Bytes(unaligned.aligned()),
             Storage::Strings(strings) => Data::Strings(strings),
             Storage::Released(_) => Data::Released,
         };
@@ -238,7 +277,8 @@ impl Tensor {
 
     /// A view to write; shared data is copied first.
     pub fn view_mut(&mut self) -> TensorViewMut<'_> {
-        if let Storage::Shared(bytes) = &self.storage {
+        if let Storage::Shared(_) | Storage::Unaligned(_) = &self.storage {
+            let bytes = self.unaligned_view().as_bytes().unwrap_or_default();
             self.storage = Storage::Owned(Arc::new(AlignedBuf::copy_of(bytes)));
         }
         if let Storage::Owned(buf) = &mut self.storage
@@ -250,7 +290,9 @@ impl Tensor {
             Storage::Owned(buf) => {
                 DataMut::Bytes(Arc::get_mut(buf).map_or(&mut [], AlignedBuf::as_mut))
             }
-            Storage::Shared(_) | Storage::Released(_) => DataMut::Bytes(&mut []),
+            Storage::Shared(_) | Storage::Unaligned(_) | Storage::Released(_) => {
+                DataMut::Bytes(&mut [])
+            }
             Storage::Strings(strings) => DataMut::Strings(Arc::make_mut(strings).as_mut_slice()),
         };
         TensorViewMut::from_data(self.dtype, &self.shape, data)
@@ -340,7 +382,7 @@ impl TensorView<'_> {
 /// its clones.
 impl PartialEq for Tensor {
     fn eq(&self, other: &Self) -> bool {
-        let (a, b) = (self.view(), other.view());
+        let (a, b) = (self.unaligned_view(), other.unaligned_view());
         self.dtype == other.dtype
             && self.shape == other.shape
             && a.as_bytes() == b.as_bytes()

@@ -73,8 +73,9 @@ impl<'a> Compiler<'a> {
     ) -> Option<Packed> {
         let id = self.claim.inputs.get(input).copied().flatten()?;
         self.packs.pack(self.graph.value(id), recipe, &mut |constant, packed| {
-            let elements = constant.view().as_bytes().unwrap_or_default();
-            pack(bytemuck::cast_slice(elements), bytemuck::cast_slice_mut(packed));
+            constant.with_bytes(|elements| {
+                pack(bytemuck::cast_slice(elements), bytemuck::cast_slice_mut(packed));
+            });
         })
     }
 

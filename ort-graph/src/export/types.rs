@@ -60,7 +60,7 @@ fn dimension(dim: &Dim) -> record::Dimension<'_> {
 
 /// A tensor; its elements stay where they are.
 pub(super) fn tensor<'a>(name: Cow<'a, str>, tensor: &'a Tensor) -> record::Tensor<'a> {
-    let view = tensor.view();
+    let view = tensor.unaligned_view();
     let strings = view.as_strings().ok();
     let record = record::Tensor {
         name,

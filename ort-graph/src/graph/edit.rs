@@ -11,6 +11,12 @@ use crate::ids::{NodeId, ValueId};
 use crate::op::OpError;
 
 impl Graph {
+    /// Allocates memory for more values and nodes.
+    pub(crate) fn reserve(&mut self, n_values: usize, n_nodes: usize) {
+        self.values.reserve(n_values);
+        self.nodes.reserve(n_nodes);
+    }
+
     /// Whether a value is an input of the graph.
     pub fn is_input(&self, id: ValueId) -> bool {
         self.value(id).is_input

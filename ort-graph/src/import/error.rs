@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use ort_onnx::ElementsError;
 use ort_tensor::TensorError;
 
-use crate::fact::TypeConflict;
+use crate::fact::{Type, TypeConflict};
 use crate::graph::GraphError;
+use crate::op::OpError;
 use crate::order::CycleError;
+use crate::parsed;
 use crate::registry::RegistryError;
 
 /// A valid file that does not contain a valid model, or one that we cannot run.
@@ -156,4 +158,22 @@ fn list(nodes: &[UnsupportedNode]) -> String {
     }
     let lines = by_reason.iter().map(|(reason, nodes)| format!("{reason} ({})", nodes.join(", ")));
     lines.collect::<Vec<_>>().join("; ")
+}
+
+/// Why a node has no operator, if that is what is wrong: none of its name, version and
+/// attributes, or it does not take the type of an input.
+pub(super) fn no_operator(error: &GraphError) -> Option<RegistryError> {
+    match error {
+        GraphError::Operator(error) => Some(error.clone()),
+        GraphError::Inference(error @ OpError::InputType { found, .. })
+            if **found != Type::Unknown =>
+        {
+            Some(error.clone().into())
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn node_error(node: &parsed::Node<'_>, error: Box<GraphError>) -> ImportError {
+    ImportError::Node { node: node.label().to_owned(), op_type: node.op_type.to_string(), error }
 }

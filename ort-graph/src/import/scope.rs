@@ -8,16 +8,15 @@ use std::collections::HashMap;
 
 use ort_tensor::{Tensor, go_on};
 
-use super::error::{ImportError, ImportWarning, UnsupportedNode};
+use super::error::{ImportError, ImportWarning, UnsupportedNode, no_operator, node_error};
 use super::order::order;
 use super::{ImportLimits, tensor};
 use crate::attrs::{Attr, Attrs};
 use crate::fact::{Fact, Type};
 use crate::graph::{Graph, GraphError, NewNode, PackedForm};
 use crate::ids::ValueId;
-use crate::op::OpError;
 use crate::parsed::{self, Text};
-use crate::registry::{Body, Registry, RegistryError};
+use crate::registry::{Body, Registry};
 
 /// Imports a graph and the subgraphs of its nodes.
 pub(super) struct Importer<'a> {
@@ -42,6 +41,19 @@ struct Scope<'a> {
     declared: HashMap<Text<'a>, Type>,
 }
 
+impl Scope<'_> {
+    /// An empty one with memory for this graph.
+    fn of(graph: &parsed::Graph<'_>) -> Self {
+        let n_outputs: usize = graph.nodes.iter().map(|node| node.outputs.len()).sum();
+        let n_values = graph.inputs.len() + graph.initializers.len() + n_outputs;
+        let mut scope = Self::default();
+        scope.graph.reserve(n_values, graph.nodes.len());
+        scope.names.reserve(n_values);
+        scope.declared.reserve(graph.values.len());
+        scope
+    }
+}
+
 impl<'a> Importer<'a> {
     pub(super) fn new(
         registry: &'a Registry,
@@ -60,7 +72,7 @@ impl<'a> Importer<'a> {
 
     /// Imports a graph within the scopes that are open.
     pub(super) fn graph(&mut self, mut graph: parsed::Graph<'a>) -> Result<Graph, ImportError> {
-        self.scopes.push(Scope::default());
+        self.scopes.push(Scope::of(&graph));
         for parsed::Value { name, ty, .. } in graph.values {
             let unknown = |number| ImportError::UnknownDType { name: name.to_string(), number };
             let ty = ty.map_err(unknown)?;
@@ -379,22 +391,4 @@ impl<'a> Importer<'a> {
         inner[0].names.insert(Text::Owned(name.to_owned()), id);
         Ok(id)
     }
-}
-
-/// Why a node has no operator, if that is what is wrong: none of its name, version and
-/// attributes, or it does not take the type of an input.
-fn no_operator(error: &GraphError) -> Option<RegistryError> {
-    match error {
-        GraphError::Operator(error) => Some(error.clone()),
-        GraphError::Inference(error @ OpError::InputType { found, .. })
-            if **found != Type::Unknown =>
-        {
-            Some(error.clone().into())
-        }
-        _ => None,
-    }
-}
-
-fn node_error(node: &parsed::Node<'_>, error: Box<GraphError>) -> ImportError {
-    ImportError::Node { node: node.label().to_owned(), op_type: node.op_type.to_string(), error }
 }

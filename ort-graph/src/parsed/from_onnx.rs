@@ -60,16 +60,14 @@ impl Reader<'_> {
         };
         let (inputs, outputs) = (names(&graph.input), names(&graph.output));
         let values = graph.value_info.into_iter().chain(graph.output).chain(graph.input);
-        let tensors = graph.initializer.into_iter().map(|tensor| self.tensor(tensor));
-        let sparse = graph.sparse_initializer.into_iter().map(|tensor| self.sparse(tensor));
         Ok(Graph {
             values: values.map(value).collect(),
             inputs,
             outputs,
-            initializers: tensors.collect::<Read<_>>()?,
-            sparse_initializers: sparse.collect::<Read<_>>()?,
+            initializers: each(graph.initializer, |tensor| self.tensor(tensor))?,
+            sparse_initializers: each(graph.sparse_initializer, |tensor| self.sparse(tensor))?,
             forms: Vec::new(),
-            nodes: graph.node.into_iter().map(|node| self.node(node)).collect::<Read<_>>()?,
+            nodes: each(graph.node, |node| self.node(node))?,
         })
     }
 
@@ -81,9 +79,8 @@ impl Reader<'_> {
             Ok::<_, ImportError>((Text::from(name), attr))
         };
         let domain = if node.domain == "ai.onnx" { String::new() } else { node.domain };
-        let attributes = node.attribute.into_iter().map(attribute);
         Ok(Node {
-            attributes: attributes.collect::<Read<_>>()?,
+            attributes: each(node.attribute, attribute)?,
             name: node.name.into(),
             domain: domain.into(),
             op_type: node.op_type.into(),
@@ -122,14 +119,8 @@ impl Reader<'_> {
             kind::STRINGS => {
                 Attr::Strings(strings(&attribute.strings)?.into_iter().map(Text::from).collect())
             }
-            kind::TENSORS => {
-                let tensors = attribute.tensors.into_iter().map(|tensor| self.tensor(tensor));
-                Attr::Tensors(tensors.collect::<Read<_>>()?)
-            }
-            kind::GRAPHS => {
-                let graphs = attribute.graphs.into_iter().map(|graph| self.graph(graph));
-                Attr::Graphs(graphs.collect::<Read<_>>()?)
-            }
+            kind::TENSORS => Attr::Tensors(each(attribute.tensors, |tensor| self.tensor(tensor))?),
+            kind::GRAPHS => Attr::Graphs(each(attribute.graphs, |graph| self.graph(graph))?),
             _ => Attr::Unknown,
         })
     }
@@ -154,6 +145,16 @@ impl Reader<'_> {
         let shape = ort_onnx::shape(&tensor.dims).map_err(wrong)?;
         Ok(SparseTensor { values, indices, shape })
     }
+}
+
+/// Reads each item, in memory that is allocated once: `collect` cannot know how many there are before an error.
+fn each<T, U>(items: Vec<T>, read: impl FnMut(T) -> Read<U>) -> Read<Vec<U>> {
+    // bounded: as long as the file's lists
+    let mut all = Vec::with_capacity(items.len());
+    for item in items.into_iter().map(read) {
+        all.push(item?);
+    }
+    Ok(all)
 }
 
 /// Which field has the value. IR version 1 does not state it: the one that is present.

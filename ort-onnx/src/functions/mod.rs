@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use prost::Message;
 
 use self::instance::{Instance, Names};
-use crate::check::Limits;
+use crate::decode::Limits;
 use crate::error::OnnxError;
 use crate::opsets::since_version;
 use crate::schema::{

@@ -3,7 +3,10 @@
 // collects are bounded: by PIECE and the lanes of a block
 
 use ort_graph::OpError;
-use ort_tensor::{Shape, TensorView, n_elements};
+use ort_tensor::{DType, Shape, TensorView, n_elements};
+
+/// An f32 at any alignment: it is moved, and never computed with.
+type Weight = [u8; size_of::<f32>()];
 
 /// The most weights of a filter that are read before the next filter's: those of a block of filters stay in the L1
 /// cache with their destinations.
@@ -25,7 +28,7 @@ pub struct Places<'a> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct PlacedFilter<'a> {
-    weights: &'a [f32],
+    weights: &'a [Weight],
     outputs: &'a [usize],
     inputs: InputPlaces<'a>,
     shape: Shape,
@@ -43,7 +46,8 @@ enum InputPlaces<'a> {
 }
 
 impl<'a> PlacedFilter<'a> {
-    /// `w`: `[O, I, …]` f32, row-major; `outputs` and `inputs` have a position for each channel.
+    /// `w`: `[O, I, …]` f32, row-major, at any alignment ([`Tensor::unaligned_view`](ort_tensor::Tensor::unaligned_view));
+    /// `outputs` and `inputs` have a position for each channel.
     ///
     /// # Errors
     /// If `w` has another type or shape, or the positions do not fill whole blocks.
@@ -53,7 +57,12 @@ impl<'a> PlacedFilter<'a> {
         inputs: Option<Places<'a>>,
         block: usize,
     ) -> Result<Self, OpError> {
-        let (shape, weights) = (w.shape(), w.as_slice::<f32>()?);
+        let shape = w.shape();
+        let weights = match (w.dtype(), w.as_bytes()) {
+            (DType::F32, Some(bytes)) => bytes.as_chunks().0,
+            // An error: the elements have another type or were released.
+            _ => w.as_slice::<f32>().map(|_| &[][..])?,
+        };
         let [o, i, taps @ ..] = shape else { return Err(super::wrong_rank(w)) };
         let mut placed = Shape::from_slice(shape);
         placed[0] = whole(outputs, *o, block)?;
@@ -97,7 +106,7 @@ impl<'a> PlacedFilter<'a> {
             let (start, end) = (at(strip * self.block), at((strip + 1) * self.block));
             let rows = self.weights[start * row_len..end * row_len].chunks_exact(row_len);
             let lanes = self.outputs[start..end].iter().map(|output| output % self.block);
-            let rows: Vec<(usize, &[f32])> = lanes.zip(rows).collect();
+            let rows: Vec<(usize, &[Weight])> = lanes.zip(rows).collect();
             match self.inputs {
                 InputPlaces::InOrder => self.in_order(&rows, to),
                 InputPlaces::Blocks(places) => self.in_blocks(&rows, places, to),
@@ -105,7 +114,7 @@ impl<'a> PlacedFilter<'a> {
         }
     }
 
-    fn in_order(&self, rows: &[(usize, &[f32])], to: &mut [f32]) {
+    fn in_order(&self, rows: &[(usize, &[Weight])], to: &mut [f32]) {
         let places: Vec<usize> = (0..PIECE).collect();
         for (piece, to) in to.chunks_mut(PIECE * self.block).enumerate() {
             let places = &places[..to.len() / self.block];
@@ -113,7 +122,7 @@ impl<'a> PlacedFilter<'a> {
         }
     }
 
-    fn in_blocks(&self, rows: &[(usize, &[f32])], inputs: &[usize], to: &mut [f32]) {
+    fn in_blocks(&self, rows: &[(usize, &[Weight])], inputs: &[usize], to: &mut [f32]) {
         let Self { taps, block, .. } = *self;
         let (mut start, mut places) = (0, Vec::new());
         for inputs in inputs.chunk_by(|a, b| a / block == b / block) {
@@ -133,7 +142,13 @@ impl<'a> PlacedFilter<'a> {
     }
 
     /// Writes weight `start + x` of every row to `places[x]`, in the row's lane.
-    fn interleave(&self, rows: &[(usize, &[f32])], start: usize, places: &[usize], to: &mut [f32]) {
+    fn interleave(
+        &self,
+        rows: &[(usize, &[Weight])],
+        start: usize,
+        places: &[usize],
+        to: &mut [f32],
+    ) {
         let is_full = rows.len() == self.block;
         let n_done = match self.block {
             8 if is_full => transpose::<8>(rows, start, places, to),
@@ -142,7 +157,7 @@ impl<'a> PlacedFilter<'a> {
         };
         for &(lane, row) in rows {
             for (&place, &weight) in places.iter().zip(&row[start..]).skip(n_done) {
-                to[place * self.block + lane] = weight;
+                to[place * self.block + lane] = f32::from_le_bytes(weight);
             }
         }
     }
@@ -150,24 +165,23 @@ impl<'a> PlacedFilter<'a> {
 
 /// The same where every lane has a row, in tiles of `B·B`; returns how many weights of a row that were.
 fn transpose<const B: usize>(
-    rows: &[(usize, &[f32])],
+    rows: &[(usize, &[Weight])],
     start: usize,
     places: &[usize],
     to: &mut [f32],
 ) -> usize {
-    let tiles = places.chunks_exact(B);
-    let n_done = places.len() - tiles.remainder().len();
-    for (tile, places) in tiles.enumerate() {
-        let mut weights = [[0.0; B]; B];
-        for (weights, (_, row)) in weights.iter_mut().zip(rows) {
-            weights.copy_from_slice(&row[start + tile * B..][..B]);
+    let (tiles, _) = places.as_chunks::<B>();
+    for (at, places) in tiles.iter().enumerate() {
+        let mut tile = [const { &[[0; size_of::<Weight>()]; B] }; B];
+        for (weights, (_, row)) in tile.iter_mut().zip(rows) {
+            *weights = row[start + at * B..][..B].first_chunk().unwrap_or(*weights);
         }
         for (x, &place) in places.iter().enumerate() {
-            let lanes: [f32; B] = std::array::from_fn(|lane| weights[lane][x]);
-            to[place * B..][..B].copy_from_slice(&lanes);
+            let to = &mut to[place * B..][..B];
+            to.iter_mut().zip(&tile).for_each(|(to, weights)| *to = f32::from_le_bytes(weights[x]));
         }
     }
-    n_done
+    tiles.len() * B
 }
 
 /// How many positions there are, if they fit the channels and fill whole blocks.

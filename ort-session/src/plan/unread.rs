@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ort_graph::{Graph, ValueId};
+use ort_graph::{Graph, ImportError, ValueId};
 use ort_tensor::Tensor;
 
 use super::{Action, Plan};
@@ -40,6 +40,25 @@ impl Plan {
             }
         }
         n_unread
+    }
+
+    /// Aligns the constants of this plan and its sub-plans, so that no run has to.
+    ///
+    /// # Errors
+    /// If there is no memory for a copy.
+    pub(crate) fn align(&self) -> Result<(), ImportError> {
+        let mut result = Ok(());
+        self.visit(&mut |plan| {
+            for (id, constant) in constants(&plan.graph) {
+                if result.is_ok() {
+                    result = constant.align().map_err(|error| {
+                        let name = plan.graph.value(id).name.clone();
+                        ImportError::Tensor { name, error: Box::new(error) }
+                    });
+                }
+            }
+        });
+        result
     }
 
     /// Releases the elements of these constants, here and in sub-plans.

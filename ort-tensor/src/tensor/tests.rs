@@ -1,6 +1,7 @@
 //! Which tensors share data.
 
 use super::*;
+use crate::{reusing, within};
 
 #[test]
 fn aligned_bytes_are_borrowed_and_others_copied_once() {
@@ -12,6 +13,41 @@ fn aligned_bytes_are_borrowed_and_others_copied_once() {
         let tensor = Tensor::from_bytes(dtype, &[2], file.slice(from..from + n_bytes)).unwrap();
         assert_eq!(tensor.is_shared(), shared, "{dtype} at {from}");
         assert_eq!(tensor.view().as_bytes().unwrap()[0], 1);
+    }
+}
+
+#[test]
+fn unaligned_bytes_are_copied_when_they_are_viewed() {
+    let content: Vec<u8> = (0..=255).cycle().take(1 << 18).collect();
+    let file = Bytes::from_owner(AlignedBuf::copy_of(&content));
+    for (from, n) in [(1, 3), (2, (1 << 16) - 1)] {
+        let bytes = file.slice(from..from + 4 * n);
+        let place = bytes.as_ptr();
+        let is_aligned = |bytes: &[u8]| bytes.as_ptr().align_offset(4) == 0;
+        let make = || Tensor::from_bytes(DType::F32, &[n], bytes.clone()).unwrap();
+        let tensor = make();
+        let in_place =
+            |tensor: &Tensor| tensor.unaligned_view().as_bytes().unwrap().as_ptr() == place;
+        assert!(in_place(&tensor) && tensor == make());
+        assert_eq!((tensor.len(), tensor.n_bytes(), tensor.address()), (n, 4 * n, place.addr()));
+        reusing(|| {
+            for _ in 0..2 {
+                assert!(tensor.with_bytes(|copy| is_aligned(copy) && *copy == *bytes));
+            }
+        });
+        let (clone, mut written) = (tensor.clone(), tensor.clone());
+        let copy = clone.as_slice::<f32>().unwrap();
+        assert_eq!(bytemuck::cast_slice::<_, u8>(copy), &*bytes);
+        tensor.align().unwrap();
+        assert_eq!(tensor.as_slice::<f32>().unwrap().as_ptr(), copy.as_ptr());
+        assert!(tensor.with_bytes(|again| again.as_ptr() == copy.as_ptr().cast()));
+        assert_eq!(tensor.address(), place.addr());
+        written.view_mut().into_slice::<f32>().unwrap()[0] = 0.5;
+        assert!(written != tensor && tensor == clone && !tensor.is_shared());
+        let beyond = within(4 * n - 1, 4 * n - 1, || {
+            Tensor::from_bytes(DType::F32, &[n], bytes.clone()).map(drop)
+        });
+        assert!(matches!(beyond, Err(TensorError::NoMemory { .. })));
     }
 }
 

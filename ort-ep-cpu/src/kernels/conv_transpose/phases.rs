@@ -221,11 +221,18 @@ impl Left<'_> {
         let per_phase = self.taps.len() / self.n_phases.max(1);
         let mut elements = packed.iter_mut();
         for rows in row_panels(self.isa, self.channels.len() * self.n_phases) {
-            for (channel, term) in (0..c).flat_map(|c| (0..per_phase).map(move |t| (c, t))) {
-                for (row, to) in rows.clone().zip(&mut elements) {
-                    let (of, phase) = (row / self.n_phases, row % self.n_phases);
-                    let tap = self.taps[phase * per_phase + term];
-                    *to = self.w[(channel * m + self.channels.start + of) * n_taps + tap];
+            // Where each row's channel and taps begin.
+            let starts = rows.map(|row| {
+                let (channel, phase) = (row / self.n_phases, row % self.n_phases);
+                ((self.channels.start + channel) * n_taps, phase * per_phase)
+            });
+            // bounded: by the rows of a panel
+            let starts: SmallVec<[(usize, usize); 32]> = starts.collect();
+            for w in self.w.chunks_exact(m * n_taps).take(c) {
+                for term in 0..per_phase {
+                    for (&(channel, taps), to) in starts.iter().zip(&mut elements) {
+                        *to = w[channel + self.taps[taps + term]];
+                    }
                 }
             }
         }

@@ -48,7 +48,7 @@ impl Rewrite for ConstantSharing {
 }
 
 fn contents(constant: &Tensor) -> Option<(DType, Shape, Vec<u8>)> {
-    let bytes = constant.view().as_bytes().filter(|_| constant.len() <= MAX_LEN)?;
+    let bytes = constant.unaligned_view().as_bytes().filter(|_| constant.len() <= MAX_LEN)?;
     Some((constant.dtype(), Shape::from_slice(constant.shape()), bytes.to_vec()))
 }
 

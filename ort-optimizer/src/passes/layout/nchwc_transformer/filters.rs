@@ -26,7 +26,8 @@ pub(super) fn filters(
     let places = |of_channels, channels: &Channels| Places { of_channels, n: channels.n_padded() };
     let inputs =
         inputs.zip(input_places.as_deref()).map(|(it, of_channels)| places(of_channels, it));
-    let filter = PlacedFilter::new(weights.view(), places(&output_places, outputs), inputs, block)?;
+    let outputs = places(&output_places, outputs);
+    let filter = PlacedFilter::new(weights.unaligned_view(), outputs, inputs, block)?;
     let mut tensor = Tensor::lasting_zeros(DType::F32, filter.shape())?;
     let to = tensor.view_mut().into_slice::<f32>()?;
     let n_strips = PART_LEN.div_ceil(filter.strip_len());

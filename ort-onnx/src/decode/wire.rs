@@ -1,5 +1,6 @@
 //! Protobuf's wire format, field by field: a tag, and an integer or a range of bytes.
 
+use super::Wrong;
 use crate::error::Damage;
 
 /// A field of a message.
@@ -12,10 +13,25 @@ pub(super) struct Field<'a> {
 
 /// The encoded value of a field.
 pub(super) enum Wire<'a> {
-    Varint,
-    Fixed32,
-    Fixed64,
+    Varint(u64),
+    Fixed32([u8; 4]),
+    Fixed64([u8; 8]),
     Bytes(&'a [u8]),
+}
+
+impl<'a> Field<'a> {
+    /// The content of a text, a message or a packed list.
+    pub(super) fn bytes(&self) -> Result<&'a [u8], Wrong> {
+        match self.wire {
+            Wire::Bytes(bytes) => Ok(bytes),
+            _ => Err(self.wrong(Damage::WireType)),
+        }
+    }
+
+    /// A defect of this field.
+    pub(super) const fn wrong(&self, damage: Damage) -> Wrong {
+        Wrong { damage, offset: self.offset, names: Vec::new() }
+    }
 }
 
 /// The fields of a message, starting at an offset in a file.
@@ -38,55 +54,58 @@ impl<'a> Reader<'a> {
         let (number, wire) = self.tag()?;
         let mut offset = self.offset;
         let wire = match wire {
-            0 => {
-                self.varint()?;
-                Wire::Varint
-            }
-            1 => {
-                self.take(8)?;
-                Wire::Fixed64
-            }
+            0 => Wire::Varint(self.varint()?),
+            1 => Wire::Fixed64(self.array()?),
             2 => {
                 let n = self.varint()?;
                 offset = self.offset;
                 Wire::Bytes(self.take(n)?)
             }
-            5 => {
-                self.take(4)?;
-                Wire::Fixed32
-            }
+            5 => Wire::Fixed32(self.array()?),
             _ => return Err(Damage::Tag { tag: u64::from(number) << 3 | wire }),
         };
         Ok(Some(Field { number, wire, offset }))
     }
 
-    /// Skips the fields that follow with the number and wire type of this one, at most `most`, and returns how
-    /// many. Damaged fields, and varints longer than necessary, are left to [`Reader::next`].
-    pub(super) fn skip_like(&mut self, field: &Field<'_>, most: usize) -> usize {
+    /// Splits off the fields that follow with the number and wire type of this one, at most `most`, and returns how
+    /// many. Damaged fields, and numbers of more than one byte, are left to [`Reader::next`].
+    pub(super) fn run(&mut self, field: &Field<'_>, most: usize) -> (usize, Self) {
         let wire = match field.wire {
-            Wire::Varint => 0,
-            Wire::Fixed64 => 1,
-            Wire::Bytes(_) => 2,
-            Wire::Fixed32 => 5,
+            Wire::Varint(_) => 0,
+            Wire::Fixed64(_) => 1,
+            Wire::Bytes(_) => return (0, Self::new(&[], self.offset)),
+            Wire::Fixed32(_) => 5,
         };
         let tag = field.number << 3 | wire;
-        let mut n = 0;
+        let (mut n, mut n_bytes) = (0, 0);
         while n < most
-            && let Some((&first, rest)) = self.rest.split_first()
+            && let Some((&first, rest)) = self.rest[n_bytes..].split_first()
             && first < 0x80
             && u32::from(first) == tag
         {
             let len = match wire {
                 0 => rest.iter().take(9).position(|&byte| byte < 0x80).map(|last| last + 1),
                 1 => Some(8),
-                2 => rest.first().filter(|&&len| len < 0x80).map(|&len| 1 + usize::from(len)),
                 _ => Some(4),
             };
             let Some(len) = len.filter(|&len| len <= rest.len()) else { break };
-            self.take_known(1 + len);
+            n_bytes += 1 + len;
             n += 1;
         }
-        n
+        let offset = self.offset;
+        (n, Self::new(self.take_known(n_bytes), offset))
+    }
+
+    /// How many of the fields that follow have this number, up to the first damaged one.
+    pub(super) fn n_of(&self, number: u32) -> usize {
+        let mut rest = Self { ..*self };
+        let fields = std::iter::from_fn(|| rest.next().ok().flatten());
+        fields.filter(|field| field.number == number).count()
+    }
+
+    /// Skips a tag of one byte, of a field of [`Reader::run`].
+    pub(super) fn skip_short_tag(&mut self) {
+        self.take_known(1);
     }
 
     /// The number of a field and its wire type.
@@ -127,6 +146,13 @@ impl<'a> Reader<'a> {
             }
         }
         Err(if self.rest.len() < 10 { Damage::Cut } else { Damage::Varint })
+    }
+
+    /// The next bytes.
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Damage> {
+        let array = self.rest.first_chunk().copied().ok_or(Damage::Cut)?;
+        self.take_known(N);
+        Ok(array)
     }
 
     fn take(&mut self, n: u64) -> Result<&'a [u8], Damage> {
