@@ -3,7 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use ort_graph::{CycleError, Dim, Fact, Graph, NodeId, Type};
+use ort_graph::{CycleError, Dim, Dims, Fact, Graph, Node, NodeId, Type};
+use ort_ops::infer::broadcast_dims;
+use ort_ops::ops::reshape::Reshape;
+
+use crate::sizes::{Size, sizes};
 
 /// The names given to dimensions.
 #[derive(Debug, Default)]
@@ -22,6 +26,7 @@ impl DimNames {
         let mut given = HashSet::new();
         for node in graph.topological_order()? {
             graph.refine(node);
+            take_from_sizes(graph, node);
             let outputs = graph.node(node).outputs.clone();
             if outputs.iter().flatten().any(|&output| symbols(graph.fact(output)).next().is_some())
             {
@@ -71,6 +76,52 @@ fn take_from_operands(graph: &mut Graph, node: NodeId) {
     }
 }
 
+/// Dimensions that a node reads as integers: a model traced with dynamic dimensions computes with them.
+fn take_from_sizes(graph: &mut Graph, node: NodeId) {
+    let made = made_of_sizes(graph, graph.node(node));
+    let (Some(made), Some(&Some(output))) = (made, graph.node(node).outputs.first()) else {
+        return;
+    };
+    let fact = &mut graph.value_mut(output).fact;
+    if fact.rank() != Some(made.len()) {
+        return;
+    }
+    for (dim, made) in dims(fact).zip(made) {
+        match (&*dim, &made) {
+            (Dim::Unknown, _) | (Dim::Symbol(_), Dim::Symbol(_)) => *dim = made,
+            _ => {}
+        }
+    }
+}
+
+/// The dimensions of what a node makes of a shape.
+fn made_of_sizes(graph: &Graph, node: &Node) -> Option<Dims> {
+    let input = |index: usize| node.inputs.get(index).copied().flatten();
+    let dim = |size: &Size| match size {
+        Size::Known(n) => usize::try_from(*n).map_or(Dim::Unknown, Dim::Known),
+        Size::Symbol(name) => Dim::Symbol(name.clone()),
+        Size::Axis(..) | Size::Unknown => Dim::Unknown,
+    };
+    let given = |index| Some(sizes(graph, input(index)?)?.iter().map(dim).collect::<Dims>());
+    match (&*node.domain, &*node.op_type) {
+        ("", "ConstantOfShape") => given(0),
+        ("", "Expand") => broadcast_dims(graph.fact(input(0)?).dims()?, &given(1)?).ok(),
+        ("", "Reshape") => {
+            let op = node.operator::<Reshape>().filter(|op| op.shape.is_none())?;
+            let (x, mut dims) = (graph.fact(input(0)?).dims()?, given(1)?);
+            if !op.allow_zero {
+                for (axis, dim) in
+                    dims.iter_mut().enumerate().filter(|(_, dim)| **dim == Dim::Known(0))
+                {
+                    *dim = x.get(axis).cloned()?;
+                }
+            }
+            Some(dims)
+        }
+        _ => None,
+    }
+}
+
 fn dims(fact: &mut Fact) -> impl Iterator<Item = &mut Dim> {
     let dims = match &mut fact.ty {
         Type::Tensor(tensor) => tensor.dims.as_mut(),
@@ -117,5 +168,43 @@ mod tests {
         names.take_from_outputs(&mut graph);
         assert_eq!(dims(&graph, "y"), "float[?,4]");
         assert_eq!(dims(&graph, "b"), "float[a.0,3]");
+    }
+
+    #[test]
+    fn dimensions_that_are_computed_with_keep_their_names() {
+        let mut graph = parse(
+            "graph(x: float[b,4,t,64], k: int64[1]) -> (y, z, w) {
+               s = Shape-15 (x)
+               zero = const int64[1] [0]
+               two = const int64[1] [2]
+               three = const int64[1] [3]
+               four = const int64[1] [4]
+               twelve = const int64[1] [12]
+               size = const int64[1] [64]
+               none = const int64[5] fill -1
+               ones = const int64[5] fill 1
+               b = Gather-13 [axis: 0] (s, zero)
+               t = Gather-13 [axis: 0] (s, two)
+               wide = Concat-13 [axis: 0] (b, four, three, t, size)
+               e = Equal-13 (wide, none)
+               c = Where-16 (e, ones, wide)
+               u = Unsqueeze-13 (x, two)
+               r = Expand-13 (u, c)
+               whole = Concat-13 [axis: 0] (b, twelve, t, size)
+               y = Reshape-14 (r, whole)
+               half = Concat-13 [axis: 0] (zero, k, t)
+               z = Reshape-14 (x, half)
+               w = ConstantOfShape-9 (whole)
+             }",
+        );
+        DimNames::give(&mut graph).unwrap();
+        let dims = |name: &str| {
+            let id = graph.value_ids().find(|&id| graph.value(id).name == name).unwrap();
+            graph.fact(id).ty.to_string()
+        };
+        assert_eq!(dims("r"), "float[b,4,3,t,64]");
+        assert_eq!(dims("y"), "float[b,12,t,64]");
+        assert_eq!(dims("z"), "float[b,z.1,t]");
+        assert_eq!(dims("w"), "float[b,12,t,64]");
     }
 }

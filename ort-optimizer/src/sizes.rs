@@ -128,9 +128,9 @@ impl Reader<'_> {
             "Gather" => self.gather(node),
             "Slice" => self.slice(node),
             "Concat" => {
-                let inputs: Option<Vec<Sizes>> =
-                    (0..node.inputs.len()).map(|index| self.input(node, index)).collect();
-                Some(inputs?.into_iter().flatten().collect())
+                let part = |index| self.input(node, index).or_else(|| self.of_len(node, index));
+                let parts: Option<Vec<Sizes>> = (0..node.inputs.len()).map(part).collect();
+                Some(parts?.into_iter().flatten().collect())
             }
             "ConstantOfShape" => self.filled(node),
             "Where" => self.chosen(node),
@@ -146,6 +146,15 @@ impl Reader<'_> {
 
     fn input(&mut self, node: &Node, index: usize) -> Option<Sizes> {
         self.sizes(node.inputs.get(index).copied().flatten()?)
+    }
+
+    /// The length of an input of which nothing else is known.
+    fn of_len(&self, node: &Node, index: usize) -> Option<Sizes> {
+        let input = node.inputs.get(index).copied().flatten()?;
+        match self.graph.fact(input).dims()? {
+            &[Dim::Known(n @ ..=MAX_LEN)] => Some(std::iter::repeat_n(Size::Unknown, n).collect()),
+            _ => None,
+        }
     }
 
     /// The constant integers of an input.

@@ -8,8 +8,6 @@ use crate::model::of_text;
 /// 12 heads of 64 elements by row, and what lies in between as a model writes it.
 struct Form {
     name: &'static str,
-    /// The number of sequences.
-    batch: &'static str,
     /// How many heads keys and values have.
     kv_heads: usize,
     /// What is given beside queries, keys and values, and the past.
@@ -21,7 +19,6 @@ struct Form {
 /// GPT-2: scores are divided and replaced by the lowest number, and a mask for padding is added.
 const GPT2: Form = Form {
     name: "GPT-2",
-    batch: "b",
     kv_heads: 12,
     inputs: "seen: bool[1,1,n,t], mask: float[b,1,1,t]",
     nodes: "
@@ -36,11 +33,32 @@ const GPT2: Form = Form {
   o = MatMul-13 (p, present.0.value)",
 };
 
+/// A causal mask that is cut from a table.
+const TABLE: Form = Form {
+    name: "a table",
+    kv_heads: 12,
+    inputs: "table: float[1024,1024]",
+    nodes: "
+  past = Shape-15 [start: 2, end: 3] (past.0.key)
+  new = Shape-15 [start: 1, end: 2] (q)
+  total = Add-14 (past, new)
+  zero = const int64[1] [0]
+  one = const int64[1] [1]
+  rows = Slice-13 (table, past, total, zero)
+  mask = Slice-13 (rows, zero, total, one)
+  kt = Transpose-13 [perm: [0, 1, 3, 2]] (present.0.key)
+  s = MatMul-13 (qh, kt)
+  root = const float[] 8.0
+  d = Div-14 (s, root)
+  m = Add-14 (d, mask)
+  p = Softmax-13 [axis: -1] (m)
+  o = MatMul-13 (p, present.0.value)",
+};
+
 /// PyTorch's scaled_dot_product_attention of flags: both operands are scaled, and queries that see nothing have
 /// zeros.
 const FLAGS: Form = Form {
     name: "scaled_dot_product_attention",
-    batch: "b",
     kv_heads: 12,
     inputs: "seen: bool[b,1,n,t]",
     nodes: "
@@ -59,10 +77,9 @@ const FLAGS: Form = Form {
   o = MatMul-13 (p, present.0.value)",
 };
 
-/// Llama of one sequence: rotated queries, and keys and values of which 3 heads of queries share each.
+/// Llama: rotated queries, and keys and values of which 3 heads of queries share each.
 const LLAMA: Form = Form {
     name: "Llama",
-    batch: "1",
     kv_heads: 4,
     inputs: "cos: float[1,1,n,64], sin: float[1,1,n,64], mask: float[b,1,n,t]",
     nodes: "
@@ -78,8 +95,15 @@ const LLAMA: Form = Form {
   qs = Mul-14 (turned, sin)
   rotated = Add-14 (qc, qs)
   two = const int64[1] [2]
-  wide = const int64[5] [1, 4, 3, 1, 64]
-  whole = const int64[4] [1, 12, -1, 64]
+  heads = const int64[1] [4]
+  times = const int64[1] [3]
+  size = const int64[1] [64]
+  all = const int64[1] [12]
+  shape = Shape-15 (present.0.key)
+  batch = Gather-13 [axis: 0] (shape, zero)
+  len = Gather-13 [axis: 0] (shape, two)
+  wide = Concat-13 [axis: 0] (batch, heads, times, len, size)
+  whole = Concat-13 [axis: 0] (batch, all, len, size)
   k1 = Unsqueeze-13 (present.0.key, two)
   k2 = Expand-13 (k1, wide)
   k3 = Reshape-14 (k2, whole)
@@ -100,7 +124,7 @@ impl Form {
         let Self { kv_heads, inputs, nodes, .. } = self;
         let width = kv_heads * 64;
         let kept = format!("float[b,{kv_heads}");
-        let text = format!(
+        ModelBytes::from_vec(of_text(&format!(
             "graph(q: float[b,n,768], k: float[b,n,{width}], v: float[b,n,{width}], {inputs}, past.0.key: {kept},p,64], past.0.value: {kept},p,64]) -> (y, present.0.key, present.0.value) {{
   split = const int64[4] [0, 0, 12, 64]
   split_kept = const int64[4] [0, 0, {kv_heads}, 64]
@@ -117,8 +141,7 @@ impl Form {
   r = Transpose-13 [perm: [0, 2, 1, 3]] (o)
   y = Reshape-14 (r, merge)
 }}"
-        );
-        ModelBytes::from_vec(of_text(&text.replace("[b,", &format!("[{},", self.batch))))
+        )))
     }
 
     fn session(&self, level: Level) -> Session {
@@ -149,6 +172,11 @@ impl Form {
             let flags: Vec<Bool> = (0..n * total).map(|i| Bool::from(!hides(i))).collect();
             inputs.push(("seen", Tensor::from_slice(&[1, 1, n, total], &flags).unwrap().into()));
         }
+        if self.inputs.contains("table") {
+            let hidden = |i: usize| if i % 1024 > i / 1024 { f32::MIN } else { 0.0 };
+            let table: Vec<f32> = (0..1024 * 1024).map(hidden).collect();
+            inputs.push(("table", Tensor::from_slice(&[1024, 1024], &table).unwrap().into()));
+        }
         if self.inputs.contains("mask") {
             let rows = if self.inputs.contains("mask: float[b,1,1,t]") { 1 } else { n };
             inputs.push(("mask", random(&[1, 1, rows, total])));
@@ -166,7 +194,7 @@ fn floats(value: &Value) -> &[f32] {
 
 #[test]
 fn attention_behind_a_past_is_one_operator() {
-    for form in [GPT2, FLAGS, LLAMA] {
+    for form in [GPT2, TABLE, FLAGS, LLAMA] {
         let optimized = form.builder(Level::All).optimize(form.bytes()).unwrap();
         let operators = optimized.operators();
         let after = |name| {

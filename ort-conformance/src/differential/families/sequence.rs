@@ -248,8 +248,12 @@ pub(super) fn behind_a_past(net: &mut Net<'_>) -> Vec<Value> {
         "com.microsoft:MultiHeadAttention-1 [num_heads: {heads}, mask_filter_value: -64.0]"
     );
     let mut names = net.node_of(&op, &inputs, 3).into_iter();
-    let y =
-        attention_output(names.next().unwrap_or_default(), size, total, if has_bias { 2.0 } else { 1.0 });
+    let y = attention_output(
+        names.next().unwrap_or_default(),
+        size,
+        total,
+        if has_bias { 2.0 } else { 1.0 },
+    );
     let of_mask = if is_masked { ROUNDING * 64.0 } else { 0.0 };
     let kept = |name| Value { name, shape: Vec::new(), size: 1.0, error: 2.0 * ROUNDING };
     let y = Value { error: y.error + of_mask, ..y };

@@ -35,7 +35,7 @@ pub(super) fn for_each_score(
     let is_or_one = |dim: &Dim, full: &Dim| *dim == Dim::Known(1) || dim.equals(full);
     if !is_or_one(of_batch, batch)
         || !is_or_one(of_heads, &Dim::Known(found.q.n))
-        || !is_or_one(of_queries, s)
+        || !(is_or_one(of_queries, s) || of_queries.known().is_none())
     {
         return Err(NO_MASK);
     }

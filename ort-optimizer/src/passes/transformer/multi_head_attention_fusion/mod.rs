@@ -9,6 +9,9 @@
 //! Where keys or values come by head, `[B, N, T, H]`, as behind a past or a rotation, both are taken so, and
 //! queries that come by head are made rows.
 //!
+//! The rows of a mask that is cut to the queries have no known number: if they are neither one nor as many as the
+//! queries, the run fails. (Written out, more rows than one query would repeat the query.)
+//!
 //! α is what multiplies or divides the scores, the queries or the keys. MultiHeadAttention wants a
 //! mask for each query and each key: one that is the same for all queries is expanded, once for all
 //! layers. A number that replaces scores becomes a mask of it and 0, if scores vanish beside it: −∞, or the
