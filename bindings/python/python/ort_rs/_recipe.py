@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._node import packing
 from ._options import SessionOptions, picklable
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class ModelMissing(_native.NoSuchFile):
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a session is created from. `options` are the items of :class:`SessionOptions`' state."""
+    """What a session is created from: a file, whose content is not checked if `digest` is empty, or bytes. `options` are
+    the items of the state of :class:`SessionOptions`."""
 
     path: str | None
     model: bytes | None
@@ -151,21 +153,20 @@ def _opened(recipe: Recipe) -> InferenceSession:
     from ._session import InferenceSession
 
     options = SessionOptions._of_state(dict(recipe.options))
-    if recipe.path is None:
-        assert recipe.model is not None
-        return InferenceSession(
-            recipe.model, options, cache_dir=recipe.cache_dir, disabled_optimizers=recipe.disabled
-        )
-    if not os.path.exists(recipe.path):
-        raise ModelMissing(recipe.path)
-    before = stamp_of(recipe.path)
-    found = digest_of(recipe.path)
-    if found != recipe.digest:
-        raise ModelChanged(recipe.path, recipe.digest, found)
-    session = InferenceSession(recipe.path, options, cache_dir=recipe.cache_dir, disabled_optimizers=recipe.disabled)
-    if session._stamp != before:
-        raise ModelChanged(recipe.path, recipe.digest, "")
-    session._digest = found
+    model = recipe.model if recipe.path is None else recipe.path
+    assert model is not None
+    before = stamp_of(model) if isinstance(model, str) else None
+    if isinstance(model, str):
+        if before is None:
+            raise ModelMissing(model)
+        if recipe.digest and (found := digest_of(model)) != recipe.digest:
+            raise ModelChanged(model, recipe.digest, found)
+    # The first process of a machine writes the packed file, the others wait for it.
+    with packing(recipe.cache_dir):
+        session = InferenceSession(model, options, cache_dir=recipe.cache_dir, disabled_optimizers=recipe.disabled)
+    if isinstance(model, str) and session._stamp != before:
+        raise ModelChanged(model, recipe.digest, "")
+    session._digest = recipe.digest or None
     return session
 
 

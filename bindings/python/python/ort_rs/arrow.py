@@ -23,14 +23,14 @@ Nulls are an error, and so is any other type: both name the column. Arrays that 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ._native import NodeArg, RunOptions
+from ._native import RunOptions
+from ._rows import fit, run_rows
 from ._session import Session
 
 
@@ -100,30 +100,28 @@ def _length(column: Any, name: str) -> int:
     return int(lengths[0])
 
 
-def fit(array: np.ndarray, arg: NodeArg) -> np.ndarray:
-    """A view of the array with the input's dimensions after the first, if these are fixed and have as many elements."""
-    tail = tuple(size for size in arg.shape[1:] if isinstance(size, int))
-    is_fixed = len(arg.shape) == len(tail) + 1
-    return array.reshape(len(array), *tail) if is_fixed and math.prod(tail) == math.prod(array.shape[1:]) else array
-
-
-def feed_of(
-    batch: Any, session: Session, columns: Mapping[str, str] | None = None, constants: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def rows_of(
+    batch: Any,
+    session: Session,
+    columns: Mapping[str, str] | None = None,
+    constants: Iterable[str] = (),
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> dict[str, np.ndarray]:
     """The inputs of a session from a record batch or table.
 
     :param columns: the column of each input, for those not called like it.
-    :param constants: inputs that are the same for each batch.
+    :param constants: the inputs that are no columns.
+    :param shapes: the shape of a row of each input, for flat lists; by default the model's, if it is fixed.
     """
-    feed, names = dict(constants or {}), batch.schema.names
+    rows, names = {}, batch.schema.names
     for arg in session.get_inputs():
         name = (columns or {}).get(arg.name, arg.name)
-        if arg.name in feed:
+        if arg.name in constants:
             continue
         if name not in names:
             raise ColumnError(name, f"there is none for input {arg.name!r}; the columns are {', '.join(names)}")
-        feed[arg.name] = fit(array_of(batch.column(name), name), arg)
-    return feed
+        rows[arg.name] = fit(array_of(batch.column(name), name), arg, (shapes or {}).get(arg.name))
+    return rows
 
 
 def column_of(array: Any, name: str = "", *, tensors: bool = False) -> Any:
@@ -178,16 +176,18 @@ def run(
     *,
     columns: Mapping[str, str] | None = None,
     constants: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
     tensors: bool = False,
     run_options: RunOptions | None = None,
 ) -> Any:
     """Runs a session on the columns of a record batch or table; returns a record batch of the outputs.
 
-    Parameters are those of :meth:`InferenceSession.run`, :func:`feed_of` and :func:`column_of`.
+    Outputs are one row for each row of the batch. A model whose first dimension is fixed runs on as many rows at a time.
+
+    :param columns: the column of each input, for those not called like it.
+    :param constants: inputs that are the same for each row.
+    :param shapes: the shape of a row of each input, for flat lists; by default the model's, if it is fixed.
+    :param tensors: outputs of several axes become fixed-shape tensors instead of lists.
     """
-    names = list(output_names or [arg.name for arg in session.get_outputs()])
-    results = session.run(names, feed_of(batch, session, columns, constants), run_options)
-    made = batch_of(dict(zip(names, results)), tensors=tensors)
-    if len(made) != len(batch):
-        raise ColumnError(names[0], f"{len(made)} rows, but {len(batch)} in the inputs")
-    return made
+    rows = rows_of(batch, session, columns, constants or (), shapes)
+    return batch_of(run_rows(session, rows, output_names, constants, run_options), tensors=tensors)
