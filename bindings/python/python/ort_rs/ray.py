@@ -49,8 +49,13 @@ def session_of(
 
 
 def n_cpus() -> int:
-    """The CPUs of this actor or task, at least 1."""
-    return max(1, int(ray.get_runtime_context().get_assigned_resources().get("CPU", 1)))
+    """The CPUs of this actor or task, at least 1; 0 outside of both."""
+    try:
+        assigned = ray.get_runtime_context().get_assigned_resources()
+    except AssertionError:
+        # The driver has none.
+        return 0
+    return max(1, int(assigned.get("CPU", 1)))
 
 
 class Predictor:
