@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--wheel", type=Path, help="the wheel to measure")
     parser.add_argument("--cases", default="ppocr_cls,magika,mobilenetv2,resnet50,minilm")
     parser.add_argument("--engines", default="pool,dask,ray,spark")
+    parser.add_argument("--only", choices=["memory", "throughput"], help="measure one of the two")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.5, help="about how long a job takes")
     parser.add_argument("--update", type=Path, metavar="FILE", help="a document to update")
@@ -47,13 +48,17 @@ def measure(args: argparse.Namespace) -> None:
     from peers import machine, report
 
     cases = [name for name in args.cases.split(",") if CASES[name][0].exists()]
-    engines = [name for name in args.engines.split(",") if name]
-    with tempfile.TemporaryDirectory() as folder:
-        tables = [memory(cases, folder), *([throughput(args, cases, engines, folder)] if engines else [])]
-    where = machine.describe("", ["ort_rs", "onnxruntime", *(name for name in engines if name != "pool")])
-    print(where, *(report.as_text(lines) for lines in tables), sep="\n\n")
-    if args.update:
-        report.update(args.update, "engines", report.section(where, *(report.as_markdown(lines) for lines in tables)))
+    engines = args.engines.split(",")
+    packages = [{"spark": "pyspark", "dask": "distributed"}.get(name, name) for name in engines if name != "pool"]
+    parts = {"memory": memory, "throughput": lambda cases, folder: throughput(args, cases, engines, folder)}
+    for name, part in parts.items():
+        if args.only in (None, name):
+            with tempfile.TemporaryDirectory() as folder:
+                lines = part(cases, folder)
+            where = machine.describe("", ["ort_rs", "onnxruntime", *(packages if name == "throughput" else [])])
+            print(where, report.as_text(lines), sep="\n\n")
+            if args.update:
+                report.update(args.update, f"engines-{name}", report.section(where, report.as_markdown(lines)))
 
 
 def memory(cases: list[str], folder: str) -> list[list[str]]:
@@ -63,6 +68,8 @@ def memory(cases: list[str], folder: str) -> list[list[str]]:
     for case in cases:
         above = {}
         for runtime in RUNTIMES:
+            # The first process of ort_rs writes the packed file, and is not counted.
+            pss(runtime, case, folder, 1)
             above[runtime] = [pss(runtime, case, folder, n) - none for n, none in zip(COUNTS, base[runtime])]
         ratios = [f"{above[runtime][-1] / above[runtime][0]:.2f}" for runtime in RUNTIMES]
         lines.append([case, *(f"{it:.1f}" for runtime in RUNTIMES for it in above[runtime]), *ratios])
