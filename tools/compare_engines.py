@@ -5,7 +5,7 @@
 
 Memory: PSS, summed over 1, 2, 4 and 8 processes that have loaded a model and run it on one row, above as many processes that have
 imported the runtime. Throughput: rows per CPU second of the runs and per second of the job, in each engine with two workers of one
-thread; the runtimes alternate, and the result is the best of the rounds. Models that `make_models.py` has not written are omitted.
+thread; the runtimes alternate, and the result is the best of the rounds. Tasks: empty ones that each engine runs per second. Models that `make_models.py` has not written are omitted.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import environment
 
 RUNTIMES = ("ort_rs", "onnxruntime")
 COUNTS = (1, 2, 4, 8)
+#: How many empty tasks are timed.
+N_TASKS = 200
 
 
 def main() -> None:
@@ -30,7 +32,7 @@ def main() -> None:
     parser.add_argument("--wheel", type=Path, help="the wheel to measure")
     parser.add_argument("--cases", default="ppocr_cls,magika,mobilenetv2,resnet50,minilm")
     parser.add_argument("--engines", default="pool,dask,ray,spark")
-    parser.add_argument("--only", choices=["memory", "throughput"], help="measure one of the two")
+    parser.add_argument("--only", choices=["memory", "throughput", "tasks"], help="measure one of them")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.5, help="about how long a job takes")
     parser.add_argument("--update", type=Path, metavar="FILE", help="a document to update")
@@ -50,12 +52,16 @@ def measure(args: argparse.Namespace) -> None:
     cases = [name for name in args.cases.split(",") if CASES[name][0].exists()]
     engines = args.engines.split(",")
     packages = [{"spark": "pyspark", "dask": "distributed"}.get(name, name) for name in engines if name != "pool"]
-    parts = {"memory": memory, "throughput": lambda cases, folder: throughput(args, cases, engines, folder)}
+    parts = {
+        "memory": memory,
+        "throughput": lambda cases, folder: throughput(args, cases, engines, folder),
+        "tasks": lambda cases, folder: tasks(engines),
+    }
     for name, part in parts.items():
         if args.only in (None, name):
             with tempfile.TemporaryDirectory() as folder:
                 lines = part(cases, folder)
-            where = machine.describe("", ["ort_rs", "onnxruntime", *(packages if name == "throughput" else [])])
+            where = machine.describe("", ["ort_rs", "onnxruntime", *(packages if name != "memory" else [])])
             print(where, report.as_text(lines), sep="\n\n")
             if args.update:
                 report.update(args.update, f"engines-{name}", report.section(where, report.as_markdown(lines)))
@@ -135,6 +141,22 @@ def rates(args: argparse.Namespace, job, case: str, folder: str) -> dict[str, tu
             of_core = len(starts) * n_rows / sum(seconds)
             best[runtime] = (max(best[runtime][0], of_core), max(best[runtime][1], of_job))
     return best
+
+
+def tasks(engines: list[str]) -> list[list[str]]:
+    """How many tasks that do nothing each engine runs per second."""
+    from engines.jobs import ENGINES
+
+    lines = [["engine", "tasks per second"]]
+    for engine in engines:
+        with ENGINES[engine]() as job:
+            rates = []
+            for _ in range(3):
+                before = time.perf_counter()
+                job("", "", "", list(range(N_TASKS)), 1)
+                rates.append(N_TASKS / (time.perf_counter() - before))
+        lines.append([engine, f"{max(rates):.0f}"])
+    return lines
 
 
 if __name__ == "__main__":

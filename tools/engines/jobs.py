@@ -23,7 +23,8 @@ Job = Callable[[str, str, str, list[int], int], list[float]]
 
 
 def _seconds(runtime: str, case: str, folder: str, n_rows: int, start: int) -> float:
-    return work.run(runtime, case, folder, start, n_rows)[0]
+    """A batch; without a model, a task that does nothing."""
+    return work.run(runtime, case, folder, start, n_rows)[0] if case else 0.0
 
 
 @contextlib.contextmanager
@@ -83,13 +84,14 @@ def spark() -> Iterator[Job]:
     from pyspark.sql import SparkSession
 
     os.environ.update(PYTHONPATH=TOOLS, PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
-    builder = SparkSession.builder.master(f"local[{N_WORKERS}]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master(f"local[{N_WORKERS}]").config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
     session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
     session.sparkContext.setLogLevel("OFF")
 
     def job(runtime: str, case: str, folder: str, starts: list[int], n_rows: int) -> list[float]:
         one = functools.partial(_seconds, runtime, case, folder, n_rows)
-        return session.sparkContext.parallelize(starts, N_WORKERS).map(one).collect()
+        n_tasks = N_WORKERS if case else len(starts)
+        return session.sparkContext.parallelize(starts, n_tasks).map(one).collect()
 
     yield job
     session.stop()

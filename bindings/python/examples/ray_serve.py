@@ -14,6 +14,8 @@ from ort_rs.ray import application
 
 def main(model, n_requests):
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
+    # Requests come from this program; leave this out to also serve HTTP.
+    serve.start(proxy_location="Disabled")
     handle = serve.run(application(model, max_batch_size=16, batch_wait_timeout_s=0.005))
     requests = [np.full((3, 48, 32), np.sin(i), np.float32) for i in range(n_requests)]
     responses = [handle.predict.remote(x=x) for x in requests]

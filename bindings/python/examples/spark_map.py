@@ -3,6 +3,7 @@
     python spark_map.py model.onnx [rows]
 """
 
+import os
 import sys
 
 import numpy as np
@@ -20,6 +21,7 @@ def images(batches):
 
 
 def main(model, n_rows):
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     rows = spark.range(n_rows).mapInArrow(images, "id long, x array<float>")
     # The lists are flat, and the model's height and width are free.
