@@ -37,7 +37,7 @@ def main() -> int:
         print(f"skipped, Spark's tests: {reason}")
     env = dict(os.environ, ORT_RS_ROWS=str(arguments.rows or (10000 if arguments.release else 1000)))
     tests = ["-m", "pytest", "-q", "-rs", "-W", "ignore", "-p", "no:cacheprovider", str(check_python.PACKAGE / "tests" / "engines")]
-    more = [str(check_python.PACKAGE / "tests" / name) for name in ("test_arrow.py", "test_pickle.py")]
+    more = [str(check_python.PACKAGE / "tests" / name) for name in ("test_arrow.py", "test_node.py", "test_pickle.py")]
     return subprocess.call([str(python), *tests, *more, *arguments.pytest], cwd=environment.TARGET, env=env)
 
 

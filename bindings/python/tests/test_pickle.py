@@ -16,6 +16,7 @@ from onnx import helper, numpy_helper
 
 import ort_rs
 from ort_rs import _recipe
+from ort_rs.capi.onnxruntime_pybind11_state import NoSuchFile
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 SPAWN = multiprocessing.get_context("spawn")
@@ -89,7 +90,7 @@ def test_a_file_that_differs_where_the_session_arrives_is_an_error(file):
     with pytest.raises(ort_rs.ModelMissing, match="add.onnx does not exist on this machine") as missing:
         pickle.loads(data)
     assert missing.value.path == str(file)
-    assert isinstance(missing.value, ort_rs.capi.onnxruntime_pybind11_state.NoSuchFile)
+    assert isinstance(missing.value, NoSuchFile)
     for error in (caught.value, missing.value):
         again = pickle.loads(pickle.dumps(error))
         assert type(again) is type(error) and vars(again) == vars(error) and str(again) == str(error)

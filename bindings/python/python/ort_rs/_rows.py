@@ -52,7 +52,7 @@ def run_rows(
     if size in (None, n_rows):
         return _checked(names, session.run(names, {**rows, **(constants or {})}, run_options), n_rows)
     parts = []
-    for start in range(0, n_rows, size):
+    for start in range(0, max(n_rows, 1), size):
         feed = {name: _filled(array[start : start + size], size) for name, array in rows.items()}
         made = _checked(names, session.run(names, {**feed, **(constants or {})}, run_options), size)
         parts.append({name: it[: n_rows - start] for name, it in made.items()})
@@ -82,6 +82,8 @@ def _fixed_rows(session: Session, rows: Mapping[str, np.ndarray]) -> int | None:
 
 
 def _filled(array: np.ndarray, size: int) -> np.ndarray:
+    if not len(array):
+        return np.zeros((size, *array.shape[1:]), array.dtype)
     missing = size - len(array)
     return np.concatenate([array, np.repeat(array[-1:], missing, axis=0)]) if missing else array
 

@@ -21,7 +21,7 @@ import numpy as np
 import ray
 
 from ._node import file_of, folder_of
-from ._options import SessionOptions
+from ._options import SessionOptions, picklable
 from ._recipe import Recipe, reopened
 from ._rows import RowError, fit, run_rows
 from ._session import InferenceSession
@@ -42,7 +42,7 @@ def session_of(
         path = file_of(folder, hashlib.sha256(model).hexdigest(), lambda: model)
     else:
         path = os.path.abspath(os.fspath(model))
-    options = SessionOptions() if sess_options is None else SessionOptions._of_state(sess_options._state())
+    options = SessionOptions() if sess_options is None else SessionOptions._of_state(picklable(sess_options._state()))
     if options.intra_op_num_threads == 0:
         options.intra_op_num_threads = n_cpus()
     return reopened(Recipe(path, None, "", tuple(options._state().items()), folder, ()))
@@ -145,7 +145,7 @@ def application(
 
     from ._serve import Replica
 
-    options = None if sess_options is None else sess_options._state()
+    options = None if sess_options is None else picklable(sess_options._state())
     arguments = (model, options, cache_dir, output_names, constants, max_batch_size, batch_wait_timeout_s)
     deployment.setdefault("name", "ort_rs")
     return serve.deployment(**deployment)(Replica).bind(*arguments)

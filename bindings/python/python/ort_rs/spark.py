@@ -7,7 +7,7 @@
 
 The model is a path that all executors see, or with `distribute` a file that Spark sends to them (`SparkFiles`). Each Python
 worker of an executor loads it once and keeps it; the workers of a machine map one packed file. A file that differs from
-the driver's raises `ModelChanged`.
+the driver's raises `ModelChanged`; there is no such check if the driver does not see the path.
 """
 
 from __future__ import annotations
