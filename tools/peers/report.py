@@ -13,7 +13,7 @@ from pathlib import Path
 
 END = "<!-- end -->"
 # Options for locations, which do not affect the measurement.
-PLACES = ("--cli", "--program", "--update", "--json")
+PLACES = ("--cli", "--program", "--wheel", "--update", "--json")
 
 
 def number(value: float | None, digits: int) -> str:
@@ -57,7 +57,7 @@ def command() -> str:
     kept = []
     for word in words:
         name, is_joined, _ = word.partition("=")
-        if name not in (*PLACES, "--markdown"):
+        if name not in (*PLACES, "--markdown", "--measure"):
             kept.append(word)
         elif name in PLACES and not is_joined:
             next(words, None)

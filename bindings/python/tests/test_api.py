@@ -145,6 +145,12 @@ def test_every_name_has_a_docstring():
             assert silent == [], name
 
 
+def test_importing_the_package_imports_no_engine():
+    code = "import sys, ort_rs; print(sorted({'dask', 'pandas', 'pyarrow', 'pyspark', 'ray'} & set(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout == "[]\n", run.stderr
+
+
 def test_messages_go_to_a_callback(add):
     messages = []
     ort_rs.set_default_logger_callback(lambda *it: messages.append(it))

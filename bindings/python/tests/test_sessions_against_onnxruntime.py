@@ -29,6 +29,7 @@ CASES = Cases({
     "there are no plugins": ["get_input_epdevices"],
     "requests to other machines are not supported": ["InferenceSession with the provider of Azure"],
     "an unknown provider causes a warning": ["set_providers to foo"],
+    "sessions and options pickle as what they were created from": ["pickle a session", "pickle options", "copy options"],
 })
 
 

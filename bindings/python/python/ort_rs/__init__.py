@@ -53,6 +53,7 @@ from ._environment import (
 from ._install import install_as_onnxruntime
 from ._native import LoraAdapter, ModelMetadata, NodeArg, Optimized, RunOptions
 from ._options import SessionOptions
+from ._recipe import ModelChanged, ModelMissing
 from ._reports import Memory, Profile
 from ._session import InferenceSession, IOBinding
 from ._sparse import SparseTensor

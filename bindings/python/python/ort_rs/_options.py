@@ -100,7 +100,25 @@ class SessionOptions:
         return f"SessionOptions({settings})"
 
     def __reduce__(self) -> Any:
-        raise TypeError("cannot pickle 'SessionOptions' object: create it again")
+        return SessionOptions._of_state, (picklable(self._state()),)
+
+    def _state(self) -> dict[str, tuple[Any, ...]]:
+        """What another process needs to create the same options. The model that they save is not saved again."""
+        values = {name: it for name, it in self._values.items() if name != "optimized_model_filepath"}
+        of_dicts = {"values": values, "entries": self._entries, **self._free}
+        lists = {"providers": self._providers, "initializers": self._initializers, "external": self._external_files}
+        return {
+            **{name: tuple(it.items()) for name, it in of_dicts.items()},
+            **{name: tuple(it) for name, it in lists.items()},
+        }
+
+    @staticmethod
+    def _of_state(state: dict[str, Any]) -> SessionOptions:
+        options = SessionOptions()
+        options._values, options._entries = dict(state["values"]), dict(state["entries"])
+        options._free = {name: dict(state[name]) for name in ("name", "denotation")}
+        options._providers = list(state["providers"])
+        return options
 
     def add_session_config_entry(self, key: str, value: str, /) -> None:
         """Sets a key of docs/options.md. An unknown one is accepted, with a warning when a session is created."""
@@ -257,6 +275,14 @@ class SessionOptions:
         if self.enable_profiling:
             keys["session.enable_profiling"] = self.profile_file_prefix.rstrip("_")
         return keys
+
+
+def picklable(state: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+    """The state of options. TypeError if they have values in memory, which other processes do not have."""
+    for what in ("initializers", "external"):
+        if state[what]:
+            raise TypeError(f"cannot pickle SessionOptions with values in memory: {', '.join(state[what])}")
+    return state
 
 
 def _size(value: Any) -> int:

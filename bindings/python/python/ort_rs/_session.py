@@ -16,6 +16,7 @@ from . import _native
 from ._environment import get_available_providers
 from ._enums import OrtAllocatorType, OrtMemType
 from ._options import SessionOptions, onnx_type_of
+from ._recipe import Stamp, recipe_of, reopened, stamp_of
 from ._values import OrtMemoryInfo, OrtValue, _check_cpu
 
 Feed = Mapping[str, Any]
@@ -293,7 +294,8 @@ class InferenceSession(Session):
         if not isinstance(sess_options, (SessionOptions, type(None))):
             raise TypeError(f"sess_options must be a SessionOptions, not {sess_options!r}")
         self._sess_options = SessionOptions() if sess_options is None else sess_options
-        self._cache_dir, self._disabled = cache_dir, list(disabled_optimizers or ())
+        self._cache_dir = None if cache_dir is None else os.path.abspath(os.fspath(cache_dir))
+        self._disabled = list(disabled_optimizers or ())
         self._load(providers, provider_options)
 
     def _load(self, providers: Providers | None, provider_options: Sequence[dict[Any, Any]] | None) -> None:
@@ -311,8 +313,13 @@ class InferenceSession(Session):
         self._provider_options: dict[str, dict[str, str]] = {name: {} for name in self._providers}
         builder = self._sess_options._builder()
         if self._cache_dir is not None:
-            builder.cache_dir(os.fspath(self._cache_dir))
+            builder.cache_dir(self._cache_dir)
         builder.disable_optimizers([name for name in self._disabled if name in _native.optimizers])
+        # What the session is pickled as: the state before it was created, whatever changes afterwards.
+        self._file = None if self._model_path is None else os.path.abspath(self._model_path)
+        self._stamp: Stamp | None = None if self._file is None else stamp_of(self._file)
+        self._digest: str | None = None
+        self._options_state = self._sess_options._state()
         self._profiling_start = time.monotonic_ns() if self._sess_options.enable_profiling else 0
         cancel = builder.cancel()
         self._sess_options._loading.append(cancel)
@@ -344,7 +351,10 @@ class InferenceSession(Session):
         return other
 
     def __reduce__(self) -> Any:
-        raise TypeError("cannot pickle 'InferenceSession' object: pickle the model, and create the session again")
+        """Pickles as the path or bytes of the model, the options and the file's digest; see docs/python.md."""
+        if type(self) is not InferenceSession:
+            raise TypeError(f"cannot pickle {type(self).__name__!r} object: define its __reduce__")
+        return reopened, (recipe_of(self),)
 
 
 class IOBinding:
@@ -355,6 +365,14 @@ class IOBinding:
         self._inputs: dict[str, Any] = {}
         self._outputs: dict[str, _native.OrtValue | None] = {}
         self._made: dict[str, _native.OrtValue] = {}
+
+    def __copy__(self) -> IOBinding:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __reduce__(self) -> Any:
+        raise TypeError("cannot pickle 'IOBinding' object: pickle the session, and bind its inputs again")
 
     def _known(self, name: str, of: Sequence[_native.NodeArg], what: str) -> str:
         if all(arg.name != name for arg in of):

@@ -1,0 +1,1 @@
+"""Measures models in the worker processes of engines; `compare_engines.py` is the command."""
