@@ -304,8 +304,7 @@ impl Optimized {
     /// If no provider runs some node.
     pub fn commit(mut self) -> Result<Session, SessionError> {
         let start = Instant::now();
-        let graph = std::mem::take(&mut self.graph);
-        let profiler = self.settings.profiler.clone();
+        let (graph, profiler) = (std::mem::take(&mut self.graph), self.settings.profiler.clone());
         let budget = Arc::new(self.settings.load_limits.budget(&graph));
         let compiled = profiler.during("compile", || self.compiled(graph, &budget));
         budget.check()?;

@@ -147,9 +147,8 @@ impl AlignedBuf {
     /// If there is no memory for it.
     pub(crate) fn try_passing_copy_of(bytes: &[u8]) -> Result<Self, TensorError> {
         let len = bytes.len();
-        let Some(pages) = spares::take_larger(len).filter(|_| len >= LASTING_MAPPING_BYTES) else {
-            return Self::try_copy_of(bytes);
-        };
+        let pages = if len >= LASTING_MAPPING_BYTES { spares::take_larger(len) } else { None };
+        let Some(pages) = pages else { return Self::try_copy_of(bytes) };
         let lease = Lease::take(len)?;
         let mut buf = Self { memory: Memory::Mapped(pages), len, home: None, _lease: lease };
         buf.as_mut().copy_from_slice(bytes);

@@ -162,12 +162,8 @@ impl Tensor {
 
     /// A view for [`TensorView::as_bytes`] only: it may not be aligned for the element type. Nothing is copied.
     pub fn unaligned_view(&self) -> TensorView<'_> {
-        match &self.storage {
-            Storage::Unaligned(unaligned) => {
-                TensorView::from_data(self.dtype, &self.shape, Data::Bytes(unaligned.bytes()))
-            }
-            _ => self.view(),
-        }
+        let Storage::Unaligned(unaligned) = &self.storage else { return self.view() };
+        TensorView::from_data(self.dtype, &self.shape, Data::Bytes(unaligned.bytes()))
     }
 
     /// Type and shape of a constant whose elements are no longer needed, because all its readers

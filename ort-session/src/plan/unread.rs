@@ -42,19 +42,19 @@ impl Plan {
         n_unread
     }
 
-    /// Aligns the constants of this plan and its sub-plans, so that no run has to.
+    /// Aligns the constants and defaults of this plan and its sub-plans, so that no run has to.
     ///
     /// # Errors
     /// If there is no memory for a copy.
     pub(crate) fn align(&self) -> Result<(), ImportError> {
         let mut result = Ok(());
         self.visit(&mut |plan| {
-            for (id, constant) in constants(&plan.graph) {
-                if result.is_ok() {
-                    result = constant.align().map_err(|error| {
-                        let name = plan.graph.value(id).name.clone();
-                        ImportError::Tensor { name, error: Box::new(error) }
-                    });
+            for value in plan.graph.value_ids().map(|id| plan.graph.value(id)) {
+                for tensor in value.fact.constant.iter().chain(&value.default) {
+                    if let (Ok(()), Err(error)) = (&result, tensor.align()) {
+                        let (name, error) = (value.name.clone(), Box::new(error));
+                        result = Err(ImportError::Tensor { name, error });
+                    }
                 }
             }
         });
