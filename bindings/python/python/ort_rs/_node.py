@@ -22,7 +22,8 @@ def folder_of(cache_dir: str | os.PathLike[str] | None) -> str:
     user = os.getuid() if hasattr(os, "getuid") else None
     folder = os.fspath(cache_dir) if cache_dir is not None else os.path.join(tempfile.gettempdir(), f"ort_rs-{user}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    stat = os.stat(folder)
+    # Another user may have put a link where the default folder would be.
+    stat = os.stat(folder, follow_symlinks=cache_dir is not None)
     if user is not None and (stat.st_uid not in (user, 0) or stat.st_mode & 0o022):
         raise PermissionError(f"{folder} belongs to another user, or others may write to it")
     return os.path.abspath(folder)
