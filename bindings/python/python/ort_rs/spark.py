@@ -92,13 +92,16 @@ def udf(
 
     source = _source_of(model, sess_options, cache_dir, distribute)
     fixed, sizes = dict(constants or {}), dict(shapes or {})
+    has_lists = "array" in str(returns).lower()
 
     def run(batches: Iterator[Any]) -> Iterator[pd.Series]:
         session = source.session()
         args = [arg for arg in session.get_inputs() if arg.name not in fixed]
-        if input_names is not None:
-            known = {arg.name: arg for arg in args}
-            args = [known[name] for name in input_names]
+        known = {arg.name: arg for arg in args}
+        for given in input_names or ():
+            if given not in known:
+                raise RowError(given, f"not an input; the inputs are {', '.join(known)}")
+        args = args if input_names is None else [known[given] for given in input_names]
         name = output_name or session.get_outputs()[0].name
         for columns in batches:
             # Spark passes a single column without a tuple.
@@ -107,10 +110,11 @@ def udf(
                 raise RowError("columns", f"{len(columns)}, but the inputs are {', '.join(arg.name for arg in args)}")
             rows = {arg.name: fit(_array_of(column, arg.name), arg, sizes.get(arg.name)) for arg, column in zip(args, columns)}
             made = run_rows(session, rows, [name], fixed)[name] if len(columns[0]) else np.zeros(0, np.float32)
-            yield pd.Series(list(made.reshape(len(made), -1)) if isinstance(made, np.ndarray) and made.ndim > 1 else made)
+            yield pd.Series(_cells_of(made, has_lists))
 
     run.__annotations__ = {"batches": Iterator[tuple[pd.Series, ...]], "return": Iterator[pd.Series]}
-    return pandas_udf(run, returns)
+    make: Any = pandas_udf
+    return make(run, returns)
 
 
 def mapper(
@@ -154,6 +158,13 @@ def mapper(
             yield pa.RecordBatch.from_pydict({**kept, **outputs})
 
     return run
+
+
+def _cells_of(output: Any, has_lists: bool) -> Any:
+    """The cells of a column: lists, or single elements."""
+    if not isinstance(output, np.ndarray) or output.ndim == 1:
+        return output
+    return list(output.reshape(len(output), -1)) if has_lists or output[:1].size > 1 else output.reshape(-1)
 
 
 def _lists_of(column: Any) -> Any:

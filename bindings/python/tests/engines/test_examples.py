@@ -44,3 +44,11 @@ def test_an_example_gives_the_results_of_one_process(name):
     expected = ort_rs.InferenceSession(MODEL).run(None, {"x": x})[0].mean(axis=0)
     assert n_rows == "100"
     np.testing.assert_allclose(np.array(mean.split(), np.float32), expected, rtol=1e-5)
+
+
+def test_mypy_accepts_the_modules_of_engines(tmp_path):
+    for module in ("pyarrow", "pyspark", "ray"):
+        pytest.importorskip(module)
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path), "--ignore-missing-imports", "-p", "ort_rs"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 0, run.stdout

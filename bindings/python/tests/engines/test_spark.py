@@ -67,6 +67,22 @@ def test_a_udf_gives_the_results_of_one_process(spark, wanted, tmp_path, distrib
     assert len([name for name in os.listdir(tmp_path / "node") if name.endswith(".ort")]) == 1
 
 
+def test_an_output_of_one_element_is_a_number(spark, tmp_path):
+    from conftest import FLOAT, model_of
+    from onnx import helper
+
+    node = helper.make_node("Sub", ["a", "b"], ["y"])
+    shape = ["n", 1]
+    path = tmp_path / "sub.onnx"
+    path.write_bytes(model_of([node], [("a", FLOAT, shape), ("b", FLOAT, shape)], [("y", FLOAT, shape)]))
+    frame = spark.createDataFrame([(1.0, 2.0), (5.0, 3.0)], "p float, q float").coalesce(1)
+    for names, found in ((None, [-1.0, 2.0]), (["b", "a"], [1.0, -2.0])):
+        score = udf(path, "float", input_names=names, cache_dir=tmp_path / "node")
+        assert [row["y"] for row in frame.select(score("p", "q").alias("y")).collect()] == found
+    with pytest.raises(Exception, match="'c': not an input; the inputs are a, b"):
+        frame.select(udf(path, "float", input_names=["c"], cache_dir=tmp_path / "node")("p")).collect()
+
+
 def test_a_mapper_gives_the_results_of_one_process(spark, wanted, tmp_path):
     run = mapper(MODEL, output_names={OUTPUT: "y"}, cache_dir=tmp_path / "node", shapes=SHAPES)
     check(*collected(rows(spark).mapInArrow(run, "id long, y array<float>")), wanted)
