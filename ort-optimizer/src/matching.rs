@@ -173,6 +173,10 @@ impl<'a> Match<'a> {
 /// Whether a tensor has one element, and that is the nearest to `number` of its type. An integer
 /// must be the number itself.
 fn is_number(tensor: &Tensor, number: f64) -> bool {
+    // A view of more elements might copy them.
+    if tensor.len() != 1 {
+        return false;
+    }
     with_dtype!(tensor.dtype(), number, T => {
         let nearest = T::from_f64(number);
         let is_meant = tensor.dtype().is_float() || nearest.to_f64() == number;

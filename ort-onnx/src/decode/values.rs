@@ -133,14 +133,15 @@ fn numbers<'a, T: Number>(
     }
     decoder.takes(field, NUMBER_BYTES)?;
     list.push(T::of(&field.wire).ok_or_else(|| wrong(Damage::WireType))?);
-    let (n, mut fields) = reader.run(field, decoder.left / (NUMBER_BYTES * GROWTH));
-    decoder.takes(field, n * NUMBER_BYTES)?;
-    list.reserve(n);
-    for _ in 0..n {
-        fields.skip_short_tag();
-        list.push(T::next(&mut fields).map_err(wrong)?);
+    let Some(tag) = field.short_tag() else { return Ok(()) };
+    let most = decoder.left / (NUMBER_BYTES * GROWTH);
+    let before = list.len();
+    while list.len() - before < most
+        && let Some(number) = reader.next_with(tag, T::next)
+    {
+        list.push(number);
     }
-    Ok(())
+    decoder.takes(field, (list.len() - before) * NUMBER_BYTES)
 }
 
 macro_rules! numbers {

@@ -28,6 +28,17 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// Its tag, if that is one byte.
+    pub(super) fn short_tag(&self) -> Option<u8> {
+        let wire = match self.wire {
+            Wire::Varint(_) => 0,
+            Wire::Fixed64(_) => 1,
+            Wire::Bytes(_) => 2,
+            Wire::Fixed32(_) => 5,
+        };
+        u8::try_from(self.number << 3 | wire).ok().filter(|&tag| tag < 0x80)
+    }
+
     /// A defect of this field.
     pub(super) const fn wrong(&self, damage: Damage) -> Wrong {
         Wrong { damage, offset: self.offset, names: Vec::new() }
@@ -67,33 +78,18 @@ impl<'a> Reader<'a> {
         Ok(Some(Field { number, wire, offset }))
     }
 
-    /// Splits off the fields that follow with the number and wire type of this one, at most `most`, and returns how
-    /// many. Damaged fields, and numbers of more than one byte, are left to [`Reader::next`].
-    pub(super) fn run(&mut self, field: &Field<'_>, most: usize) -> (usize, Self) {
-        let wire = match field.wire {
-            Wire::Varint(_) => 0,
-            Wire::Fixed64(_) => 1,
-            Wire::Bytes(_) => return (0, Self::new(&[], self.offset)),
-            Wire::Fixed32(_) => 5,
-        };
-        let tag = field.number << 3 | wire;
-        let (mut n, mut n_bytes) = (0, 0);
-        while n < most
-            && let Some((&first, rest)) = self.rest[n_bytes..].split_first()
-            && first < 0x80
-            && u32::from(first) == tag
-        {
-            let len = match wire {
-                0 => rest.iter().take(9).position(|&byte| byte < 0x80).map(|last| last + 1),
-                1 => Some(8),
-                _ => Some(4),
-            };
-            let Some(len) = len.filter(|&len| len <= rest.len()) else { break };
-            n_bytes += 1 + len;
-            n += 1;
-        }
-        let offset = self.offset;
-        (n, Self::new(self.take_known(n_bytes), offset))
+    /// The content of the next field, if it has this tag of one byte and is not damaged; what is, is left to
+    /// [`Reader::next`].
+    pub(super) fn next_with<T>(
+        &mut self,
+        tag: u8,
+        content: impl Fn(&mut Self) -> Result<T, Damage>,
+    ) -> Option<T> {
+        let (_, rest) = self.rest.split_first().filter(|(first, _)| **first == tag)?;
+        let mut ahead = Self { rest, offset: self.offset + 1 };
+        let content = content(&mut ahead).ok()?;
+        *self = ahead;
+        Some(content)
     }
 
     /// How many of the fields that follow have this number, up to the first damaged one.
@@ -101,11 +97,6 @@ impl<'a> Reader<'a> {
         let mut rest = Self { ..*self };
         let fields = std::iter::from_fn(|| rest.next().ok().flatten());
         fields.filter(|field| field.number == number).count()
-    }
-
-    /// Skips a tag of one byte, of a field of [`Reader::run`].
-    pub(super) fn skip_short_tag(&mut self) {
-        self.take_known(1);
     }
 
     /// The number of a field and its wire type.

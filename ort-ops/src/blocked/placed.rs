@@ -21,6 +21,12 @@ pub struct Places<'a> {
     pub n: usize,
 }
 
+/// Weight `x` of every lane of a tile: without a loop, as this crate may be optimized for size.
+macro_rules! lanes {
+    ($tile:ident, $x:ident; $($lane:literal)*) => {
+        [$(f32::from_le_bytes($tile[$lane][$x])),*]
+    };
+}
 /// Filters `[O, I, …]` to be written in a [`FilterForm`](super::FilterForm). Positions without a channel keep zeros.
 ///
 /// ```text
@@ -151,8 +157,16 @@ impl<'a> PlacedFilter<'a> {
     ) {
         let is_full = rows.len() == self.block;
         let n_done = match self.block {
-            8 if is_full => transpose::<8>(rows, start, places, to),
-            16 if is_full => transpose::<16>(rows, start, places, to),
+            8 if is_full => {
+                transpose(rows, start, places, to, |tile, x| lanes!(tile, x; 0 1 2 3 4 5 6 7))
+            }
+            16 if is_full => transpose(
+                rows,
+                start,
+                places,
+                to,
+                |tile, x| lanes!(tile, x; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
+            ),
             _ => 0,
         };
         for &(lane, row) in rows {
@@ -163,22 +177,24 @@ impl<'a> PlacedFilter<'a> {
     }
 }
 
-/// The same where every lane has a row, in tiles of `B·B`; returns how many weights of a row that were.
+/// The same where every lane has a row, in tiles of `B·B`, of which `lanes` takes the weights at a place; returns how many
+/// weights of a row that were.
 fn transpose<const B: usize>(
     rows: &[(usize, &[Weight])],
     start: usize,
     places: &[usize],
     to: &mut [f32],
+    lanes: impl Fn(&[&[Weight; B]; B], usize) -> [f32; B],
 ) -> usize {
     let (tiles, _) = places.as_chunks::<B>();
+    let (to, _) = to.as_chunks_mut::<B>();
     for (at, places) in tiles.iter().enumerate() {
         let mut tile = [const { &[[0; size_of::<Weight>()]; B] }; B];
         for (weights, (_, row)) in tile.iter_mut().zip(rows) {
             *weights = row[start + at * B..][..B].first_chunk().unwrap_or(*weights);
         }
         for (x, &place) in places.iter().enumerate() {
-            let to = &mut to[place * B..][..B];
-            to.iter_mut().zip(&tile).for_each(|(to, weights)| *to = f32::from_le_bytes(weights[x]));
+            to[place] = lanes(&tile, x);
         }
     }
     tiles.len() * B
