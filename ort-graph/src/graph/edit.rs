@@ -13,8 +13,8 @@ use crate::op::OpError;
 impl Graph {
     /// Allocates memory for more values and nodes.
     pub(crate) fn reserve(&mut self, n_values: usize, n_nodes: usize) {
-        self.values.reserve(n_values);
-        self.nodes.reserve(n_nodes);
+        self.values.reserve(n_values); // bounded: as the file's lists
+        self.nodes.reserve(n_nodes); // bounded: the same
     }
 
     /// Whether a value is an input of the graph.

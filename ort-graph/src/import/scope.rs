@@ -47,9 +47,9 @@ impl Scope<'_> {
         let n_outputs: usize = graph.nodes.iter().map(|node| node.outputs.len()).sum();
         let n_values = graph.inputs.len() + graph.initializers.len() + n_outputs;
         let mut scope = Self::default();
-        scope.graph.reserve(n_values, graph.nodes.len());
-        scope.names.reserve(n_values);
-        scope.declared.reserve(graph.values.len());
+        scope.graph.reserve(n_values, graph.nodes.len()); // bounded: as the file's lists
+        scope.names.reserve(n_values); // bounded: the same
+        scope.declared.reserve(graph.values.len()); // bounded: the same
         scope
     }
 }

@@ -27,6 +27,7 @@ macro_rules! lanes {
         [$(f32::from_le_bytes($tile[$lane][$x])),*]
     };
 }
+
 /// Filters `[O, I, …]` to be written in a [`FilterForm`](super::FilterForm). Positions without a channel keep zeros.
 ///
 /// ```text
