@@ -24,6 +24,14 @@ pub(super) struct Job {
     pub(super) queued: Instant,
 }
 
+impl Job {
+    /// Releases the inputs, then answers; a caller that is gone needs no answer.
+    pub(super) fn answer(self, outputs: Result<Outputs, Failure>) {
+        drop(self.request);
+        let _ = self.reply.send(outputs);
+    }
+}
+
 /// Why a request is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rejected {

@@ -17,8 +17,7 @@ pub(super) fn run(model: &Runner) {
         let (cancelled, jobs): (Vec<_>, _) =
             jobs.into_iter().partition(|job| job.cancel.is_cancelled());
         for job in cancelled {
-            // A caller that is gone does not receive it.
-            let _ = job.reply.send(Err(Failure::Cancelled));
+            job.answer(Err(Failure::Cancelled));
         }
         // Kernels do not unwind into their caller; this is for bugs of the code around them. The requests are answered
         // by dropping their channels.
@@ -37,8 +36,7 @@ fn answer(model: &Runner, mut jobs: Vec<Job>) {
         match batched(model, &jobs) {
             Ok(answers) => {
                 for (job, outputs) in jobs.into_iter().zip(answers) {
-                    // A caller that is gone needs no answer.
-                    let _ = job.reply.send(Ok(outputs));
+                    job.answer(Ok(outputs));
                 }
                 return;
             }
@@ -49,7 +47,7 @@ fn answer(model: &Runner, mut jobs: Vec<Job>) {
     }
     for job in jobs.drain(..) {
         let outputs = alone(model, &job);
-        let _ = job.reply.send(outputs);
+        job.answer(outputs);
     }
 }
 
