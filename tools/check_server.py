@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Tests ort-server with clients from PyPI: tritonclient over HTTP and gRPC.
+
+    python3 tools/check_server.py [--release] [-- PYTEST ARGUMENTS…]
+
+If PyPI cannot be reached, it reports that and succeeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+
+import environment
+
+ROOT = environment.TOOLS.parent
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--release", action="store_true", help="test a release build")
+    parser.add_argument("pytest", nargs="*", help="arguments of pytest")
+    arguments = parser.parse_args()
+    try:
+        requirements = environment.TOOLS / "requirements-server.txt"
+        python = environment.prepare(environment.TARGET / "venv-server", requirements)
+    except environment.Unavailable as reason:
+        print(f"skipped: {reason}")
+        return 0
+    profile = "release" if arguments.release else "dev"
+    subprocess.run(["cargo", "build", "-q", "-p", "ort-server", "--profile", profile], cwd=ROOT, check=True)
+    target = os.environ.get("CARGO_TARGET_DIR", environment.TARGET)
+    program = f"{target}/{'release' if arguments.release else 'debug'}/ort-server"
+    tests = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", str(ROOT / "ort-server" / "tests" / "clients")]
+    command = [*tests, *arguments.pytest]
+    return subprocess.call(command, cwd=environment.TARGET, env={**os.environ, "ORT_SERVER": program})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
