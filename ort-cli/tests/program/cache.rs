@@ -57,7 +57,9 @@ fn a_packed_file_reports_a_mismatch() {
         let arguments = ["optimize", text(&output), "-o", text(&copy), "--isa", "generic"];
         let again = ort_cli(arguments.into_iter().chain(["--json"])).json();
         assert_eq!(again["packed_bytes"], json["packed_bytes"]);
-        assert_eq!(again["file_bytes"]["after"], json["file_bytes"]["after"]);
+        let size = |json: &serde_json::Value| json["file_bytes"]["after"].as_u64().unwrap();
+        // More of its dimensions may have names.
+        assert!(size(&again).abs_diff(size(&json)) < 4096, "{again} {json}");
         let called = ort_cli(["run", text(&output), "--inputs", &set, "--isa", "generic"]);
         assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
         let other = ["--isa", "generic", "--level", "basic"];
