@@ -30,7 +30,7 @@ impl DimNames {
             let outputs = graph.node(node).outputs.clone();
             if outputs.iter().flatten().any(|&output| symbols(graph.fact(output)).next().is_some())
             {
-                take_from_operands(graph, node);
+                take_from_operands(graph, node, |_, _| true);
             }
             for output in outputs.into_iter().flatten() {
                 let info = graph.value_mut(output);
@@ -49,6 +49,27 @@ impl DimNames {
         Ok(Self(given))
     }
 
+    /// Replaces given names by names of the file that rewrites have found, and returns whether there were any.
+    ///
+    /// # Errors
+    /// If nodes form a cycle.
+    pub(crate) fn improve(&self, graph: &mut Graph) -> Result<bool, CycleError> {
+        let mut is_improved = false;
+        if self.0.is_empty() {
+            return Ok(false);
+        }
+        for node in graph.topological_order()? {
+            let is_given = |name: Arc<str>| self.0.contains(&name);
+            let mut outputs = graph.node(node).outputs.iter().flatten();
+            if outputs.any(|&output| symbols(graph.fact(output)).any(is_given)) {
+                is_improved |= take_from_operands(graph, node, |from, to| {
+                    self.0.contains(from) && !self.0.contains(to)
+                });
+            }
+        }
+        Ok(is_improved)
+    }
+
     /// Removes the names from the graph's outputs, which callers see as the file declares them.
     pub(crate) fn take_from_outputs(&self, graph: &mut Graph) {
         for output in graph.outputs().to_vec() {
@@ -61,19 +82,30 @@ impl DimNames {
     }
 }
 
-/// Of two names for one dimension, the operands' name is more specific.
-fn take_from_operands(graph: &mut Graph, node: NodeId) {
+/// Of two names for one dimension, the operands' name is more specific. Replaces a name by another if `takes`; returns
+/// whether any was.
+fn take_from_operands(
+    graph: &mut Graph,
+    node: NodeId,
+    takes: impl Fn(&Arc<str>, &Arc<str>) -> bool,
+) -> bool {
+    let mut is_any = false;
     let inferred = graph.infer(node).unwrap_or_default();
     let outputs = graph.node(node).outputs.clone();
     for (output, mut inferred) in outputs.into_iter().zip(inferred) {
         let Some(output) = output else { continue };
         let fact = &mut graph.value_mut(output).fact;
         for (dim, inferred) in dims(fact).zip(dims(&mut inferred)) {
-            if matches!((&*dim, &*inferred), (Dim::Symbol(_), Dim::Symbol(_))) {
+            if let (Dim::Symbol(from), Dim::Symbol(to)) = (&*dim, &*inferred)
+                && from != to
+                && takes(from, to)
+            {
                 dim.clone_from(inferred);
+                is_any = true;
             }
         }
     }
+    is_any
 }
 
 /// Dimensions that a node reads as integers: a model traced with dynamic dimensions computes with them.
@@ -206,5 +238,25 @@ mod tests {
         assert_eq!(dims("y"), "float[b,12,t,64]");
         assert_eq!(dims("z"), "float[b,z.1,t]");
         assert_eq!(dims("w"), "float[b,12,t,64]");
+    }
+
+    #[test]
+    fn a_name_of_the_file_replaces_a_given_one() {
+        let text = "graph(x: float[b,3], m: bool[?]) -> (y) {
+               a = Compress-11 [axis: 0] (x, m)
+               c = Relu-14 (a)
+               y = Neg-13 (c)
+             }";
+        let mut graph = parse(text);
+        let names = DimNames::give(&mut graph).unwrap();
+        assert!(!names.improve(&mut graph).unwrap());
+        let id = |graph: &Graph, name: &str| {
+            graph.value_ids().find(|&id| graph.value(id).name == name).unwrap()
+        };
+        let (a, x) = (id(&graph, "a"), id(&graph, "x"));
+        graph.value_mut(a).fact = graph.fact(x).clone();
+        assert!(names.improve(&mut graph).unwrap());
+        assert_eq!(graph.fact(id(&graph, "y")).ty.to_string(), "float[b,3]");
+        assert!(!names.improve(&mut graph).unwrap());
     }
 }

@@ -114,6 +114,11 @@ pub(crate) fn run(
             dim_names = DimNames::give(&mut graph)?;
         }
         driver.reach(phase, &mut graph, &mut names)?;
+        // A rewrite may find that dimensions are equal, which others need to know.
+        while phase == Level::Extended && dim_names.improve(&mut graph)? {
+            driver.report.passes.iter_mut().for_each(|report| report.refused.clear());
+            driver.reach(phase, &mut graph, &mut names)?;
+        }
     }
     graph.infer_all()?;
     dim_names.take_from_outputs(&mut graph);
