@@ -92,7 +92,7 @@ impl Packs {
             None => {
                 let start = Instant::now();
                 let mut buf = AlignedBuf::try_lasting(recipe.n_bytes)?;
-                pack(tensor, buf.as_mut());
+                pack(&tensor.aligned().ok()?, buf.as_mut());
                 self.profiler.note("pack", (start, Instant::now()), || {
                     let n_bytes = recipe.n_bytes.to_string();
                     vec![

@@ -6,6 +6,7 @@
 //! row 1: │ entry 0 │ entry 1 │ … │ len − 1 │ free … │
 //! ```
 
+use crate::missing::Missing;
 use crate::shape::{Shape, n_elements};
 use crate::view::Data;
 use crate::{DType, Tensor, TensorError, TensorView, TensorViewMut};
@@ -201,7 +202,7 @@ fn bytes(tensor: &mut Tensor) -> Result<&mut [u8], TensorError> {
 impl<'a> TensorView<'a> {
     /// Type and shape of a tensor whose elements the reader gets in another way, or not at all.
     pub const fn without_elements(dtype: DType, shape: &'a [usize]) -> Self {
-        Self::from_data(dtype, shape, Data::Released)
+        Self::from_data(dtype, shape, Data::Missing(Missing::Released))
     }
 }
 

@@ -35,6 +35,7 @@ mod error;
 mod float8;
 mod growing;
 mod io;
+mod missing;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod packed;

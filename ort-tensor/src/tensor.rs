@@ -9,6 +9,7 @@ use ::bytes::Bytes;
 
 use self::unaligned::Unaligned;
 use crate::element::Element;
+use crate::missing::Missing;
 use crate::room::{Room, charge, check};
 use crate::shape::{Shape, n_elements};
 use crate::view::{Data, DataMut, TensorView, TensorViewMut, data_len};
@@ -140,32 +141,6 @@ impl Tensor {
         bytes.as_ptr().align_offset(align) == 0
     }
 
-    /// Copies the elements to aligned memory, unless they are aligned or were copied before.
-    ///
-    /// # Errors
-    /// If there is no memory for them.
-    pub fn align(&self) -> Result<(), TensorError> {
-        match &self.storage {
-            Storage::Unaligned(unaligned) => unaligned.align(),
-            _ => Ok(()),
-        }
-    }
-
-    /// Calls `read` with the bytes of the elements, aligned for their type. Those of [`Tensor::from_bytes`] are copied for
-    /// the call only, if they were not copied before. No bytes if the elements are strings or were released.
-    pub fn with_bytes<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
-        match &self.storage {
-            Storage::Unaligned(unaligned) => unaligned.with_bytes(read),
-            _ => read(self.view().as_bytes().unwrap_or_default()),
-        }
-    }
-
-    /// A view for [`TensorView::as_bytes`] only: it may not be aligned for the element type. Nothing is copied.
-    pub fn unaligned_view(&self) -> TensorView<'_> {
-        let Storage::Unaligned(unaligned) = &self.storage else { return self.view() };
-        TensorView::from_data(self.dtype, &self.shape, Data::Bytes(unaligned.bytes()))
-    }
-
     /// Type and shape of a constant whose elements are no longer needed, because all its readers
     /// have packed copies. Reading the elements fails with [`TensorError::Released`].
     ///
@@ -264,9 +239,12 @@ impl Tensor {
         let data = match &self.storage {
             Storage::Owned(buf) => Data::Bytes((**buf).as_ref()),
             Storage::Shared(bytes) => Data::Bytes(bytes),
-            Storage::Unaligned(unaligned) => Data::Bytes(unaligned.aligned()),
+            Storage::Unaligned(unaligned) => match unaligned.aligned() {
+                Ok(bytes) => Data::Bytes(bytes),
+                Err(limit) => Data::Missing(Missing::NoMemory { limit }),
+            },
             Storage::Strings(strings) => Data::Strings(strings),
-            Storage::Released(_) => Data::Released,
+            Storage::Released(_) => Data::Missing(Missing::Released),
         };
         TensorView::from_data(self.dtype, &self.shape, data)
     }
@@ -326,7 +304,8 @@ impl Tensor {
             }
             return Ok(Self { shape, ..self });
         }
-        let Data::Bytes(old) = self.view().data() else { return Err(self.view().released()) };
+        let view = self.unaligned_view();
+        let old = view.as_bytes().ok_or_else(|| view.missing(Missing::Released))?;
         let room = len.max(old.len().saturating_mul(2));
         let mut buf = memory.buf(room).filter(|_| room > 0);
         let mut buf = buf.take().or_else(|| memory.buf(len)).ok_or_else(too_large)?;
@@ -368,7 +347,10 @@ impl TensorView<'_> {
                 let copies = Room::of(strings.iter().cloned())?;
                 Storage::Strings(Arc::new(copies.into_vec()))
             }
-            Data::Released => Storage::Released(Arc::new(())),
+            Data::Missing(Missing::Released) => Storage::Released(Arc::new(())),
+            Data::Missing(Missing::NoMemory { limit }) => {
+                return Err(self.missing(Missing::NoMemory { limit }));
+            }
         };
         Ok(Tensor { dtype: self.dtype(), shape: Shape::from_slice(self.shape()), storage })
     }

@@ -2,6 +2,7 @@
 
 use crate::element::{Element, Word};
 use crate::ending::go_on;
+use crate::missing::Missing;
 use crate::shape::n_elements;
 use crate::text::{Text, refused};
 use crate::{DType, Tensor, TensorError};
@@ -18,8 +19,7 @@ pub struct TensorView<'a> {
 pub(crate) enum Data<'a> {
     Bytes(&'a [u8]),
     Strings(&'a [String]),
-    /// Released: see [`crate::Tensor::released`].
-    Released,
+    Missing(Missing),
 }
 
 /// A borrowed tensor, to write.
@@ -103,8 +103,8 @@ impl<'a> TensorView<'a> {
         match self.data {
             Data::Bytes(bytes) => Self::from_bytes(self.dtype, shape, bytes),
             Data::Strings(strings) => Self::from_strings(shape, strings),
-            Data::Released if n_elements(shape) == Some(self.len()) => Ok(Self { shape, ..self }),
-            Data::Released => Err(self.released()),
+            Data::Missing(_) if n_elements(shape) == Some(self.len()) => Ok(Self { shape, ..self }),
+            Data::Missing(why) => Err(self.missing(why)),
         }
     }
 
@@ -118,7 +118,7 @@ impl<'a> TensorView<'a> {
                 Data::Bytes(bytes.get(range_at(bits / 8, at).filter(|_| bits % 8 == 0)?)?)
             }
             Data::Strings(strings) => Data::Strings(strings.get(range_at(n, at)?)?),
-            Data::Released => return None,
+            Data::Missing(_) => return None,
         };
         Some(Self { dtype: self.dtype, shape, data })
     }
@@ -131,7 +131,7 @@ impl<'a> TensorView<'a> {
         let wrong = TensorError::DType { expected: T::DTYPE, found: self.dtype };
         match self.data {
             Data::Bytes(bytes) if self.dtype == T::DTYPE => cast(bytes).ok_or(wrong),
-            Data::Released if self.dtype == T::DTYPE => Err(self.released()),
+            Data::Missing(why) if self.dtype == T::DTYPE => Err(self.missing(why)),
             _ => Err(wrong),
         }
     }
@@ -143,7 +143,7 @@ impl<'a> TensorView<'a> {
     pub fn as_strings(&self) -> Result<&'a [String], TensorError> {
         match self.data {
             Data::Strings(strings) => Ok(strings),
-            Data::Released if self.dtype == DType::String => Err(self.released()),
+            Data::Missing(why) if self.dtype == DType::String => Err(self.missing(why)),
             _ => Err(TensorError::DType { expected: DType::String, found: self.dtype }),
         }
     }
@@ -158,7 +158,7 @@ impl<'a> TensorView<'a> {
             Data::Bytes(bytes) if self.dtype.word_bytes() == Some(size_of::<W>()) => {
                 cast(bytes).ok_or(wrong)
             }
-            Data::Released => Err(self.released()),
+            Data::Missing(why) => Err(self.missing(why)),
             _ => Err(wrong),
         }
     }
@@ -167,17 +167,13 @@ impl<'a> TensorView<'a> {
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
         match self.data {
             Data::Bytes(bytes) => Some(bytes),
-            Data::Strings(_) | Data::Released => None,
+            Data::Strings(_) | Data::Missing(_) => None,
         }
     }
 
     /// Whether the elements are missing (see [`crate::Tensor::released`]).
     pub const fn is_released(&self) -> bool {
-        matches!(self.data, Data::Released)
-    }
-
-    pub(crate) fn released(&self) -> TensorError {
-        TensorError::Released { dtype: self.dtype, shape: self.shape.to_vec() }
+        matches!(self.data, Data::Missing(Missing::Released))
     }
 
     /// The quantized values of a packed type, one a byte (see [`crate::unpack`]).
@@ -189,7 +185,7 @@ impl<'a> TensorView<'a> {
             Data::Bytes(bytes) if self.dtype.is_packed() => {
                 Ok(crate::unpack(bytes, self.dtype.bits(), self.len()))
             }
-            Data::Released => Err(self.released()),
+            Data::Missing(why) => Err(self.missing(why)),
             _ => Err(TensorError::NoWords { found: self.dtype, n_bytes: 1 }),
         }
     }

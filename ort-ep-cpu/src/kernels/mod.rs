@@ -73,9 +73,8 @@ impl<'a> Compiler<'a> {
     ) -> Option<Packed> {
         let id = self.claim.inputs.get(input).copied().flatten()?;
         self.packs.pack(self.graph.value(id), recipe, &mut |constant, packed| {
-            constant.with_bytes(|elements| {
-                pack(bytemuck::cast_slice(elements), bytemuck::cast_slice_mut(packed));
-            });
+            let elements = constant.view().as_bytes().unwrap_or_default();
+            pack(bytemuck::cast_slice(elements), bytemuck::cast_slice_mut(packed));
         })
     }
 

@@ -32,7 +32,9 @@ fn unaligned_bytes_are_copied_when_they_are_viewed() {
         assert_eq!((tensor.len(), tensor.n_bytes(), tensor.address()), (n, 4 * n, place.addr()));
         reusing(|| {
             for _ in 0..2 {
-                assert!(tensor.with_bytes(|copy| is_aligned(copy) && *copy == *bytes));
+                let copy = tensor.aligned().unwrap();
+                let copy = copy.view().as_bytes().unwrap();
+                assert!(is_aligned(copy) && *copy == *bytes && in_place(&tensor));
             }
         });
         let (clone, mut written) = (tensor.clone(), tensor.clone());
@@ -40,7 +42,7 @@ fn unaligned_bytes_are_copied_when_they_are_viewed() {
         assert_eq!(bytemuck::cast_slice::<_, u8>(copy), &*bytes);
         tensor.align().unwrap();
         assert_eq!(tensor.as_slice::<f32>().unwrap().as_ptr(), copy.as_ptr());
-        assert!(tensor.with_bytes(|again| again.as_ptr() == copy.as_ptr().cast()));
+        assert_eq!(tensor.aligned().unwrap().as_slice::<f32>().unwrap().as_ptr(), copy.as_ptr());
         assert_eq!(tensor.address(), place.addr());
         written.view_mut().into_slice::<f32>().unwrap()[0] = 0.5;
         assert!(written != tensor && tensor == clone && !tensor.is_shared());
@@ -49,6 +51,24 @@ fn unaligned_bytes_are_copied_when_they_are_viewed() {
         });
         assert!(matches!(beyond, Err(TensorError::NoMemory { .. })));
     }
+}
+
+#[test]
+fn aligned_copies_beyond_the_allowance_are_errors() {
+    let file = Bytes::from_owner(AlignedBuf::copy_of(&[7; 4097]));
+    within(5000, 5000, || {
+        let [first, second] =
+            [(); 2].map(|()| Tensor::from_bytes(DType::F32, &[1024], file.slice(1..)).unwrap());
+        assert!(first.as_slice::<f32>().is_ok());
+        let beyond = TensorError::NoMemory { n_bytes: 4096, limit: Some(5000) };
+        assert_eq!(second.align().unwrap_err().to_string(), beyond.to_string());
+        assert_eq!(second.as_slice::<f32>().unwrap_err().to_string(), beyond.to_string());
+        assert!(second.aligned().is_err() && second.view().to_tensor().is_err());
+        assert!(second.view().as_bytes().is_none() && !second.is_released());
+        assert!(first == second);
+        drop(first);
+        assert!(second.as_slice::<f32>().is_ok());
+    });
 }
 
 #[test]
