@@ -5,6 +5,7 @@ use ort_tensor::{DType, Tensor};
 
 use super::Attention;
 use super::chain::{self, Heads, Mask};
+use super::cut::is_cut;
 use crate::pass::{Refusal, Site};
 use crate::passes::transformer::newest;
 
@@ -12,7 +13,7 @@ const NO_MASK: Refusal = Refusal("what is added to its scores is no mask of know
 /// Scores that are added to such a number, or a lower one, vanish beside it: half its last place is 10²².
 const HIDDEN: f32 = -1e30;
 
-/// What is added to scores, `[B or 1, N or 1, S or 1, any]`.
+/// What is added to scores, `[B or 1, N or 1, S or 1, T or 1]`; not every dimension may be known to be one of these.
 struct Sum {
     value: ValueId,
     /// Whether it has all of these dimensions, of which the first may be left out.
@@ -28,15 +29,12 @@ pub(super) fn for_each_score(
     found: &Attention,
     patch: &mut Patch,
 ) -> Result<Option<ValueId>, Refusal> {
-    let Some(mask) = summed(site, &found.masks, patch)? else { return Ok(None) };
+    let Some(mask) = summed(site, found, patch)? else { return Ok(None) };
     let [batch, s, _] = &found.q.dims;
     let [_, t, _] = &found.k.dims;
     let [of_batch, of_heads, of_queries, of_keys] = &mask.dims;
     let is_or_one = |dim: &Dim, full: &Dim| *dim == Dim::Known(1) || dim.equals(full);
-    if !is_or_one(of_batch, batch)
-        || !is_or_one(of_heads, &Dim::Known(found.q.n))
-        || !(is_or_one(of_queries, s) || of_queries.known().is_none())
-    {
+    if !is_or_one(of_batch, batch) || !is_or_one(of_heads, &Dim::Known(found.q.n)) {
         return Err(NO_MASK);
     }
     // What is not broadcast is as long as the keys.
@@ -58,12 +56,13 @@ pub(super) fn for_each_score(
 }
 
 /// All that is done to scores, the last first, as a sum.
-fn summed(site: &Site<'_>, masks: &[Mask], patch: &mut Patch) -> Result<Option<Sum>, Refusal> {
+fn summed(site: &Site<'_>, found: &Attention, patch: &mut Patch) -> Result<Option<Sum>, Refusal> {
     let mut sum = None;
-    for mask in masks.iter().rev() {
+    for mask in found.masks.iter().rev() {
         sum = Some(match *mask {
-            Mask::Added(value) => added(site, value, sum, patch)?,
+            Mask::Added(value) => added(site, Sum::of(site, value, &found.q)?, sum, patch)?,
             Mask::Filled { condition, number, hides } => {
+                let condition = Sum::of(site, condition, &found.q)?;
                 filled(site, (condition, number, hides), sum, patch)?
             }
         });
@@ -71,24 +70,18 @@ fn summed(site: &Site<'_>, masks: &[Mask], patch: &mut Patch) -> Result<Option<S
     Ok(sum)
 }
 
-/// `sum + value`
-fn added(
-    site: &Site<'_>,
-    value: ValueId,
-    sum: Option<Sum>,
-    patch: &mut Patch,
-) -> Result<Sum, Refusal> {
-    let term = Sum::of(site, value)?;
+/// `sum + term`
+fn added(site: &Site<'_>, term: Sum, sum: Option<Sum>, patch: &mut Patch) -> Result<Sum, Refusal> {
     let Some(sum) = sum else { return Ok(term) };
     let both = patch.value("mask_sum", Fact::UNKNOWN)?;
-    patch.node(node(site, ("Add", &[7, 13, 14]), vec![sum.value, value], both));
+    patch.node(node(site, ("Add", &[7, 13, 14]), vec![sum.value, term.value], both));
     sum.joined(term, both)
 }
 
 /// `sum`, or the number where the condition hides keys: scores that it is added to vanish.
 fn filled(
     site: &Site<'_>,
-    (condition, number, hides): (ValueId, ValueId, bool),
+    (condition, number, hides): (Sum, ValueId, bool),
     sum: Option<Sum>,
     patch: &mut Patch,
 ) -> Result<Sum, Refusal> {
@@ -96,7 +89,6 @@ fn filled(
     if lowest.is_none_or(|lowest| lowest > HIDDEN) {
         return Err(Refusal("scores may reach the number that hides keys"));
     }
-    let condition = Sum::of(site, condition)?;
     let sum = match sum {
         Some(sum) => sum,
         None => {
@@ -115,23 +107,29 @@ fn filled(
 }
 
 impl Sum {
-    /// A value that is there.
-    fn of(site: &Site<'_>, value: ValueId) -> Result<Self, Refusal> {
+    /// A value that is there, and does not add queries.
+    fn of(site: &Site<'_>, value: ValueId, queries: &Heads) -> Result<Self, Refusal> {
         let dims = site.graph.fact(value).dims().ok_or(NO_MASK)?;
         let n_missing = 4_usize.checked_sub(dims.len()).ok_or(NO_MASK)?;
         let mut all = [const { Dim::Known(1) }; 4];
         all[n_missing..].clone_from_slice(dims);
+        let (rows, s) = (&all[2], &queries.dims[1]);
+        if *rows != Dim::Known(1) && !rows.equals(s) && !is_cut(site.graph, value, s) {
+            return Err(NO_MASK);
+        }
         Ok(Self { value, is_whole: n_missing == 0, dims: all, is_new: false })
     }
 
     /// A value made of this and another, which are broadcast.
     fn joined(self, other: Self, value: ValueId) -> Result<Self, Refusal> {
         let mut dims = self.dims;
-        for (dim, other) in dims.iter_mut().zip(other.dims) {
+        for (axis, (dim, other)) in dims.iter_mut().zip(other.dims).enumerate() {
             match (&*dim, &other) {
                 (_, Dim::Known(1)) => {}
                 (Dim::Known(1), _) => *dim = other,
                 (a, b) if a.equals(b) => {}
+                // Each is one or as long as the scores.
+                _ if axis >= 2 => *dim = Dim::Unknown,
                 _ => return Err(NO_MASK),
             }
         }

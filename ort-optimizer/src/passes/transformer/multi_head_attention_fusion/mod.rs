@@ -9,8 +9,8 @@
 //! Where keys or values come by head, `[B, N, T, H]`, as behind a past or a rotation, both are taken so, and
 //! queries that come by head are made rows.
 //!
-//! The rows of a mask that is cut to the queries have no known number: if they are neither one nor as many as the
-//! queries, the run fails. (Written out, more rows than one query would repeat the query.)
+//! A mask has one row, or one for each query: known from its shape, or because it is cut from a table from a row on, as many
+//! as there are queries.
 //!
 //! α is what multiplies or divides the scores, the queries or the keys. MultiHeadAttention wants a
 //! mask for each query and each key: one that is the same for all queries is expanded, once for all
@@ -22,6 +22,7 @@
 //! mask to be of zeros and ones; here any mask stays what it is.
 
 mod chain;
+mod cut;
 mod mask;
 mod rows;
 #[cfg(test)]

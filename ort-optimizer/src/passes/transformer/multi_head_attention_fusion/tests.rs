@@ -255,6 +255,34 @@ fn a_number_in_place_of_scores_is_a_mask() {
 }
 
 #[test]
+fn a_mask_may_be_cut_from_a_table() {
+    for (range, is_cut) in [
+        ("end = Add-14 (at, new)\n cut = Slice-13 (table, at, end, axis)", true),
+        ("end = Add-14 (new, at)\n cut = Slice-13 (table, at, end, axis, one)", true),
+        ("start = Sub-14 (at, new)\n cut = Slice-13 (table, start, at, axis)", true),
+        ("end = Add-14 (at, at)\n cut = Slice-13 (table, at, end, axis)", false),
+        ("end = Add-14 (at, new)\n cut = Slice-13 (table, one, end, axis)", false),
+        ("start = Sub-14 (new, at)\n cut = Slice-13 (table, start, at, axis)", false),
+    ] {
+        let scores = format!(
+            "new = Shape-15 [start: 1, end: 2] (q)
+             axis = const int64[1] [-2]
+             one = const int64[1] [1]
+             few = const float[] -10000.0
+             {range}
+             w = Mul-14 (cut, few)
+             l = MatMul-13 (b, d)
+             m = Add-14 (l, w)"
+        );
+        let inputs = format!("{ROWS}, table: float[9,t], at: int64[1]");
+        let text = attention(&inputs, &scores, "y");
+        let (graph, _) = crate::testing::run(&PASS, &text, Some(15));
+        let is_found = |id| graph.node(id).op_type == "MultiHeadAttention";
+        assert_eq!(graph.node_ids().any(is_found), is_cut, "{range}");
+    }
+}
+
+#[test]
 fn weights_of_queries_that_see_no_key_may_be_replaced() {
     let scores = "none = const float[] -inf
         zero = const float[] 0.0
@@ -310,6 +338,7 @@ fn what_is_no_attention_stays() {
         ("q: float[n,s,6], k: float[n,t,6], v: float[n,t,?]", product, "y", by_head),
         (&with("3,1,s,t"), masked, "y", mask),
         (&with("n,1,4,t"), masked, "y", mask),
+        (&with("n,1,u,t"), masked, "y", mask),
         (ROWS, "l = MatMul-13 (b, d)\n m = Mul-14 (l, l)", "y", no_product),
         (&with("n,1,s,t").replace("x: float", "x: bool"), few, "y", reached),
         (ROWS, "m = com.microsoft:FusedMatMul-1 [alpha: 0.0] (b, d)", "y", "it has no scale"),
