@@ -52,14 +52,15 @@ fn a_packed_file_reports_a_mismatch() {
         let json = ort_cli(["optimize", &model].into_iter().chain(arguments)).json();
         assert!(json["packed_bytes"].as_u64().unwrap() > 100_000, "{json}");
         assert_eq!(json["left_out_bytes"].as_u64().unwrap() > 100_000, code == Some(1), "{json}");
-        // Saved again, it stays packed.
-        let copy = root.path().join("copy.ort");
-        let arguments = ["optimize", text(&output), "-o", text(&copy), "--isa", "generic"];
-        let again = ort_cli(arguments.into_iter().chain(["--json"])).json();
-        assert_eq!(again["packed_bytes"], json["packed_bytes"]);
-        let size = |json: &serde_json::Value| json["file_bytes"]["after"].as_u64().unwrap();
-        // More of its dimensions may have names.
-        assert!(size(&again).abs_diff(size(&json)) < 4096, "{again} {json}");
+        // Saved again, it stays packed. Only the first knows how ONNX Runtime groups inputs by parameter; then the
+        // file is the same.
+        let [copy, again] = ["copy.ort", "again.ort"].map(|name| root.path().join(name));
+        for (from, to) in [(&output, &copy), (&copy, &again)] {
+            let arguments = ["optimize", text(from), "-o", text(to), "--isa", "generic", "--json"];
+            let saved = ort_cli(arguments).json();
+            assert_eq!(saved["packed_bytes"], json["packed_bytes"]);
+        }
+        assert!(fs::read(&copy).unwrap() == fs::read(&again).unwrap());
         let called = ort_cli(["run", text(&output), "--inputs", &set, "--isa", "generic"]);
         assert_eq!((called.code, called.stderr.as_str()), (Some(0), ""));
         let other = ["--isa", "generic", "--level", "basic"];
