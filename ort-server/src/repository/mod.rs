@@ -4,8 +4,8 @@ mod config;
 mod folder;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -205,7 +205,7 @@ impl Repository {
 
     /// The server's settings, overridden by the model's configuration.
     fn scheduling(&self, folder: &Path) -> Result<Scheduling, String> {
-        let config = match fs::read_to_string(folder.join("config.pbtxt")) {
+        let config = match config_text(&folder.join("config.pbtxt")) {
             Ok(text) => config::parse(&text).map_err(|error| error.to_string())?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Config::default(),
             Err(error) => return Err(format!("config.pbtxt: {error}")),
@@ -280,6 +280,21 @@ impl Repository {
     fn update(&self, name: &str, change: impl FnOnce(&mut Versions)) {
         let mut models = self.models.write().unwrap_or_else(PoisonError::into_inner);
         change(models.entry(name.to_owned()).or_default());
+    }
+}
+
+/// The text of a configuration; an error if it is not a file, or a long one.
+fn config_text(path: &Path) -> io::Result<String> {
+    const MAX_BYTES: u64 = 1 << 20;
+    // A pipe or a device would be read without end.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    let mut text = String::new();
+    File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    match u64::try_from(text.len()) {
+        Ok(len) if len <= MAX_BYTES => Ok(text),
+        _ => Err(io::Error::other("it has more than 1 MiB")),
     }
 }
 

@@ -41,7 +41,14 @@ fn models_are_loaded_and_unloaded_on_request() {
 fn a_load_that_fails_names_the_model_and_keeps_the_server() {
     let server =
         Running::start(&[("a/model.ort", AFFINE)], &[EXPLICIT, &["--load-model", "*"]].concat());
+    let long = "#".repeat((1 << 20) + 1);
     for (name, file, text, expected) in [
+        (
+            "config",
+            "config/config.pbtxt",
+            &*long,
+            "model `config` cannot be loaded: config.pbtxt: it has more than 1 MiB",
+        ),
         ("bad", "bad/model.onnx", "not a model", "model `bad` cannot be loaded: version 1: "),
         (
             "config",
@@ -55,6 +62,11 @@ fn a_load_that_fails_names_the_model_and_keeps_the_server() {
         let error = server.post(&format!("/v2/repository/models/{name}/load"), "").error(400);
         assert!(error.starts_with(expected), "{error}");
     }
+    let config = server.folder.path().join("config/config.pbtxt");
+    fs::remove_file(&config).unwrap();
+    fs::create_dir(&config).unwrap();
+    let error = server.post("/v2/repository/models/config/load", "").error(400);
+    assert_eq!(error, "model `config` cannot be loaded: config.pbtxt: it is not a file");
     for name in ["none", "..%2F..%2Fetc", "%2E%2E", "a%2F1"] {
         server.post(&format!("/v2/repository/models/{name}/load"), "").error(404);
     }
