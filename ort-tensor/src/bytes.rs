@@ -145,7 +145,7 @@ impl AlignedBuf {
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub(crate) fn try_passing_copy_of(bytes: &[u8]) -> Result<Self, TensorError> {
+    pub(crate) fn try_temporary_copy_of(bytes: &[u8]) -> Result<Self, TensorError> {
         let len = bytes.len();
         let pages = if len >= LASTING_MAPPING_BYTES { spares::take_larger(len) } else { None };
         let Some(pages) = pages else { return Self::try_copy_of(bytes) };

@@ -27,7 +27,7 @@ impl Tensor {
     /// If there is no memory for them.
     pub fn aligned(&self) -> Result<Self, TensorError> {
         let Storage::Unaligned(unaligned) = &self.storage else { return Ok(self.clone()) };
-        Ok(match unaligned.passing_copy()? {
+        Ok(match unaligned.temporary_copy()? {
             Some(copy) => Self { storage: Storage::Owned(Arc::new(copy)), ..self.clone() },
             None => self.clone(),
         })
@@ -76,8 +76,8 @@ impl Unaligned {
     }
 
     /// An aligned copy that is dropped soon; `None` if there is a lasting one.
-    pub(super) fn passing_copy(&self) -> Result<Option<AlignedBuf>, TensorError> {
+    pub(super) fn temporary_copy(&self) -> Result<Option<AlignedBuf>, TensorError> {
         let is_copied = self.copy.get().is_some();
-        (!is_copied).then(|| AlignedBuf::try_passing_copy_of(&self.bytes)).transpose()
+        (!is_copied).then(|| AlignedBuf::try_temporary_copy_of(&self.bytes)).transpose()
     }
 }
