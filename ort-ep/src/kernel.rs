@@ -58,6 +58,13 @@ pub trait Kernel: Debug + Send + Sync {
         let _ = input;
         true
     }
+
+    /// Whether most runs do not read the elements of this input: a constant whose elements are deferred stays so, until a run
+    /// reads them.
+    fn seldom_reads(&self, input: usize) -> bool {
+        let _ = input;
+        false
+    }
 }
 
 /// An output that extends an input along an axis.

@@ -3,6 +3,8 @@
 //! Packing is a pure function of the constant and the recipe, and its result is plain bytes, so
 //! the store may keep them in memory, share them between nodes, or find them in a file.
 
+use std::sync::{Arc, OnceLock};
+
 use bytes::Bytes;
 use ort_graph::ValueInfo;
 use ort_tensor::Tensor;
@@ -18,24 +20,30 @@ pub struct Recipe {
     pub n_bytes: usize,
 }
 
-/// Packed bytes, aligned to 64; a clone shares them.
-#[derive(Clone, Debug)]
-pub struct Packed(Bytes);
+/// Packed bytes, aligned to 64; a clone shares them. Those of a store that puts many in one block of memory can be read once
+/// all kernels are compiled.
+#[derive(Clone, Debug, Default)]
+pub struct Packed(Arc<OnceLock<Bytes>>);
 
 impl Packed {
     /// Packed bytes.
-    pub const fn new(bytes: Bytes) -> Self {
-        Self(bytes)
+    pub fn new(bytes: Bytes) -> Self {
+        Self(Arc::new(OnceLock::from(bytes)))
     }
 
-    /// The bytes.
+    /// Sets the bytes, if there are none yet.
+    pub fn set(&self, bytes: Bytes) {
+        self.0.get_or_init(|| bytes);
+    }
+
+    /// The bytes; none before all kernels are compiled.
     pub fn bytes(&self) -> &[u8] {
-        &self.0
+        self.0.get().map_or(&[], |bytes| bytes)
     }
 
     /// The bytes, for slices that share their owner.
-    pub const fn shared(&self) -> &Bytes {
-        &self.0
+    pub fn shared(&self) -> Bytes {
+        self.0.get().cloned().unwrap_or_default()
     }
 }
 
@@ -52,7 +60,7 @@ pub trait PackStore: Sync {
     /// The bytes of a constant packed by `recipe`: from the file, from an earlier call, or made now by
     /// `pack` in a zeroed buffer of `recipe.n_bytes`. `None` if the value is no constant, the file has
     /// neither them nor the constant's elements, or packing is disabled: then the kernel reads the
-    /// constant unpacked, or another kernel is selected.
+    /// constant unpacked, or another kernel is selected. The bytes can be read when all kernels are compiled, and not before.
     fn pack(
         &self,
         constant: &ValueInfo,

@@ -21,12 +21,6 @@ pub trait ConstEval {
         inputs: &[Option<Tensor>],
     ) -> Result<Vec<Tensor>, EvalError>;
 
-    /// Calls `part(i)` for each `i < n`, each once, in any order, on any threads available for folding; by default on
-    /// the calling one.
-    fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
-        (0..n).for_each(part);
-    }
-
     /// Whether loading was cancelled. Checked between passes.
     fn is_cancelled(&self) -> bool {
         false

@@ -60,10 +60,6 @@ impl ConstEval for FoldWith<'_> {
         tensors.collect()
     }
 
-    fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
-        self.threads.for_each(n, part);
-    }
-
     fn is_cancelled(&self) -> bool {
         self.cancel.is_some_and(Cancel::is_cancelled)
     }

@@ -309,15 +309,14 @@ impl Optimized {
         let compiled = profiler.during("compile", || self.compiled(graph, &budget));
         budget.check()?;
         let (mut plan, packs) = self.settings.or_cancelled("compile", compiled)?;
-        let aligned = profiler.during("release_pages", || {
-            plan.release(&plan.unread());
-            let aligned = plan.align();
+        plan.release(&plan.unread());
+        let materialized = profiler.during("materialize", || plan.materialize(&self.threads()));
+        materialized.map_err(Box::new)?;
+        profiler.during("release_pages", || {
             for file in std::iter::once(&self.bytes).chain(&self.external) {
                 release_pages(file, (&plan, &packs), &self.settings.log);
             }
-            aligned
         });
-        aligned.map_err(Box::new)?;
         self.settings.log.event(
             Severity::Info,
             format_args!("compiled {} steps, {} packed constants", plan.steps.len(), packs.len()),
@@ -385,16 +384,16 @@ pub(crate) struct OperatorCounts(BTreeMap<(String, String), usize>);
 
 impl OperatorCounts {
     pub(crate) fn of(graph: &Graph) -> Self {
-        let mut counts = Self::default();
-        counts.add(graph);
-        counts
+        let mut counts = BTreeMap::new();
+        count(graph, &mut counts);
+        let owned = |((domain, name), n): ((&str, &str), usize)| ((domain.into(), name.into()), n);
+        Self(counts.into_iter().map(owned).collect())
     }
+}
 
-    fn add(&mut self, graph: &Graph) {
-        for node in graph.node_ids().map(|id| graph.node(id)) {
-            let operator = (node.domain.clone(), node.op_type.clone());
-            *self.0.entry(operator).or_default() += 1;
-            node.attrs.subgraphs().for_each(|subgraph| self.add(subgraph));
-        }
+fn count<'g>(graph: &'g Graph, counts: &mut BTreeMap<(&'g str, &'g str), usize>) {
+    for node in graph.node_ids().map(|id| graph.node(id)) {
+        *counts.entry((&node.domain, &node.op_type)).or_default() += 1;
+        node.attrs.subgraphs().for_each(|subgraph| count(subgraph, counts));
     }
 }

@@ -3,6 +3,8 @@
 
 // collects are bounded: as long as the graph's lists
 
+mod blocks;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -12,6 +14,7 @@ use ort_graph::{PackedForm, ValueInfo};
 use ort_tensor::{AlignedBuf, Shape, Tensor};
 use web_time::Instant;
 
+use self::blocks::Blocks;
 use crate::load_limits::Budget;
 use crate::profile::Profiler;
 
@@ -25,6 +28,7 @@ pub(crate) struct Packs {
     budget: Arc<Budget>,
     /// Whether packing is disabled.
     declines: bool,
+    blocks: Blocks,
     made: Mutex<HashMap<(ConstantId, Recipe), Arc<OnceLock<Option<PackedConstant>>>>>,
 }
 
@@ -60,8 +64,9 @@ impl Packs {
         Self { declines: true, ..Self::default() }
     }
 
-    /// All packed constants, in a deterministic order.
+    /// All packed constants, in a deterministic order. From now on they can be read.
     pub(crate) fn into_packs(self) -> Vec<PackedConstant> {
+        self.blocks.finish();
         let made = self.made.into_inner().unwrap_or_else(PoisonError::into_inner);
         let packs = made.into_values().filter_map(|pack| pack.get().cloned().flatten());
         let mut packs: Vec<PackedConstant> = packs.collect();
@@ -79,20 +84,20 @@ impl Packs {
         let label = recipe.label();
         let mut forms = constant.packed.iter().filter(|_| self.takes_forms);
         let form = forms.find(|form| form.label == label && form.bytes.len() == recipe.n_bytes);
-        let (bytes, is_of_file) = match form {
+        let (packed, is_of_file) = match form {
             Some(form) if form.bytes.as_ptr().align_offset(AlignedBuf::ALIGN) == 0 => {
-                (form.bytes.clone(), true)
+                (Packed::new(form.bytes.clone()), true)
             }
             None if tensor.is_released() => return None,
             _ if !self.budget.take(recipe.n_bytes, &constant.name) => return None,
             Some(form) => {
                 let copy = AlignedBuf::try_lasting_copy_of(&form.bytes).ok()?;
-                (Bytes::from_owner(copy), false)
+                (Packed::new(Bytes::from_owner(copy)), false)
             }
             None => {
                 let start = Instant::now();
-                let mut buf = AlignedBuf::try_lasting(recipe.n_bytes)?;
-                pack(&tensor.aligned().ok()?, buf.as_mut());
+                let elements = tensor.materialized().ok()?;
+                let packed = self.blocks.pack(recipe.n_bytes, |to| pack(&elements, to))?;
                 self.profiler.note("pack", (start, Instant::now()), || {
                     let n_bytes = recipe.n_bytes.to_string();
                     vec![
@@ -101,15 +106,10 @@ impl Packs {
                         ("bytes", n_bytes),
                     ]
                 });
-                (Bytes::from_owner(buf), false)
+                (packed, false)
             }
         };
-        Some(PackedConstant {
-            constant: ConstantId::of(tensor),
-            label,
-            packed: Packed::new(bytes),
-            is_of_file,
-        })
+        Some(PackedConstant { constant: ConstantId::of(tensor), label, packed, is_of_file })
     }
 }
 
@@ -137,7 +137,7 @@ impl PackStore for Packs {
 pub(crate) fn forms(packs: &[PackedConstant]) -> HashMap<ConstantId, Vec<PackedForm>> {
     let mut forms: HashMap<ConstantId, Vec<PackedForm>> = HashMap::new();
     for PackedConstant { constant, label, packed, .. } in packs {
-        let form = PackedForm { label: label.clone(), bytes: packed.shared().clone() };
+        let form = PackedForm { label: label.clone(), bytes: packed.shared() };
         forms.entry(constant.clone()).or_default().push(form);
     }
     forms

@@ -62,7 +62,7 @@ pub use crate::packed::{pack, unpack};
 pub use crate::room::{Room, charge, collected, filled, try_collected, with_room, within};
 pub use crate::shape::{Shape, broadcast, broadcast_strides, n_elements, row_major_strides};
 pub use crate::spares::reusing;
-pub use crate::tensor::Tensor;
+pub use crate::tensor::{Tensor, materialize};
 pub use crate::text::text_of;
 pub use crate::value::{Map, Value, ValueView};
 pub use crate::view::{TensorView, TensorViewMut};

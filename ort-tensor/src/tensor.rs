@@ -1,13 +1,15 @@
 //! A tensor that owns its data, or shares it with the model's bytes and with its own clones.
 
-mod unaligned;
+mod deferred;
 
 use std::fmt;
 use std::sync::Arc;
 
 use ::bytes::Bytes;
 
-use self::unaligned::Unaligned;
+pub(crate) use self::deferred::Deferred;
+use self::deferred::Source;
+pub use self::deferred::materialize;
 use crate::element::Element;
 use crate::missing::Missing;
 use crate::room::{Room, charge, check};
@@ -29,8 +31,8 @@ enum Storage {
     Owned(Arc<AlignedBuf>),
     /// A slice of the model's bytes (or of another owner), aligned for the element type.
     Shared(Bytes),
-    /// A slice of the model's bytes that is copied when its elements are first viewed.
-    Unaligned(Arc<Unaligned>),
+    /// Elements that are copied or computed when they are first read.
+    Deferred(Arc<Deferred>),
     Strings(Arc<Vec<String>>),
     /// No data; shared by clones.
     Released(Arc<()>),
@@ -119,20 +121,19 @@ impl Tensor {
     }
 
     /// A tensor over shared bytes, which are borrowed if they are aligned for the element type (see [`Tensor::is_shared`]).
-    /// If they are not, they are copied once: when the elements are first viewed, or by [`Tensor::align`].
+    /// If they are not, they are copied once: when the elements are first read, or by [`materialize`].
     ///
     /// # Errors
     /// If the number of bytes is not the one of `dtype` and `shape`, the type is a string, or there is no
     /// memory for a copy.
     pub fn from_bytes(dtype: DType, shape: &[usize], bytes: Bytes) -> Result<Self, TensorError> {
         TensorView::from_bytes(dtype, shape, &bytes)?;
-        let storage = if Self::may_borrow(dtype, &bytes) {
-            Storage::Shared(bytes)
-        } else {
-            check(bytes.len())?;
-            Storage::Unaligned(Arc::new(Unaligned::new(bytes)))
-        };
-        Ok(Self { dtype, shape: Shape::from_slice(shape), storage })
+        if Self::may_borrow(dtype, &bytes) {
+            let storage = Storage::Shared(bytes);
+            return Ok(Self { dtype, shape: Shape::from_slice(shape), storage });
+        }
+        check(bytes.len())?;
+        Ok(Self::of_source(dtype, shape, Source::Unaligned(bytes)))
     }
 
     /// Whether the bytes are aligned for elements of this type.
@@ -172,7 +173,7 @@ impl Tensor {
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.unaligned_view().len()
+        n_elements(&self.shape).unwrap_or(0)
     }
 
     /// Whether there are no elements.
@@ -206,7 +207,7 @@ impl Tensor {
         match &self.storage {
             Storage::Owned(buf) => (**buf).as_ref().as_ptr().addr(),
             Storage::Shared(bytes) => bytes.as_ptr().addr(),
-            Storage::Unaligned(unaligned) => unaligned.bytes().as_ptr().addr(),
+            Storage::Deferred(deferred) => deferred.address(),
             Storage::Strings(strings) => strings.as_ptr().addr(),
             Storage::Released(nothing) => Arc::as_ptr(nothing).addr(),
         }
@@ -217,7 +218,7 @@ impl Tensor {
         match &self.storage {
             Storage::Owned(buf) => buf.len(),
             Storage::Shared(bytes) => bytes.len(),
-            Storage::Unaligned(unaligned) => unaligned.bytes().len(),
+            Storage::Deferred(deferred) => deferred.n_bytes(),
             Storage::Strings(strings) => strings.iter().map(String::len).sum(),
             Storage::Released(_) => 0,
         }
@@ -239,10 +240,9 @@ impl Tensor {
         let data = match &self.storage {
             Storage::Owned(buf) => Data::Bytes((**buf).as_ref()),
             Storage::Shared(bytes) => Data::Bytes(bytes),
-            Storage::Unaligned(unaligned) => match unaligned.aligned() {
-                Ok(bytes) => Data::Bytes(bytes),
-                Err(limit) => Data::Missing(Missing::NoMemory { limit }),
-            },
+            Storage::Deferred(deferred) => {
+                return TensorView::from_deferred(self.dtype, &self.shape, deferred);
+            }
             Storage::Strings(strings) => Data::Strings(strings),
             Storage::Released(_) => Data::Missing(Missing::Released),
         };
@@ -251,7 +251,7 @@ impl Tensor {
 
     /// A view to write; shared data is copied first.
     pub fn view_mut(&mut self) -> TensorViewMut<'_> {
-        if let Storage::Shared(_) | Storage::Unaligned(_) = &self.storage {
+        if let Storage::Shared(_) | Storage::Deferred(_) = &self.storage {
             let bytes = self.unaligned_view().as_bytes().unwrap_or_default();
             self.storage = Storage::Owned(Arc::new(AlignedBuf::copy_of(bytes)));
         }
@@ -264,7 +264,7 @@ impl Tensor {
             Storage::Owned(buf) => {
                 DataMut::Bytes(Arc::get_mut(buf).map_or(&mut [], AlignedBuf::as_mut))
             }
-            Storage::Shared(_) | Storage::Unaligned(_) | Storage::Released(_) => {
+            Storage::Shared(_) | Storage::Deferred(_) | Storage::Released(_) => {
                 DataMut::Bytes(&mut [])
             }
             Storage::Strings(strings) => DataMut::Strings(Arc::make_mut(strings).as_mut_slice()),
@@ -348,9 +348,7 @@ impl TensorView<'_> {
                 Storage::Strings(Arc::new(copies.into_vec()))
             }
             Data::Missing(Missing::Released) => Storage::Released(Arc::new(())),
-            Data::Missing(Missing::NoMemory { limit }) => {
-                return Err(self.missing(Missing::NoMemory { limit }));
-            }
+            Data::Missing(why) => return Err(self.missing(why)),
         };
         Ok(Tensor { dtype: self.dtype(), shape: Shape::from_slice(self.shape()), storage })
     }
@@ -360,13 +358,17 @@ impl TensorView<'_> {
 /// its clones.
 impl PartialEq for Tensor {
     fn eq(&self, other: &Self) -> bool {
+        if self.dtype != other.dtype || self.shape != other.shape {
+            return false;
+        }
+        if self.address() == other.address() {
+            return true;
+        }
         let (a, b) = (self.unaligned_view(), other.unaligned_view());
-        self.dtype == other.dtype
-            && self.shape == other.shape
+        !self.is_released()
+            && !other.is_released()
             && a.as_bytes() == b.as_bytes()
             && a.as_strings().ok() == b.as_strings().ok()
-            && self.is_released() == other.is_released()
-            && (!self.is_released() || self.address() == other.address())
     }
 }
 

@@ -1,18 +1,21 @@
 //! Borrowed tensors: an element type, a shape, and typed access to contiguous row-major data.
 
+mod mutable;
+
+pub(crate) use self::mutable::DataMut;
+pub use self::mutable::TensorViewMut;
 use crate::element::{Element, Word};
-use crate::ending::go_on;
 use crate::missing::Missing;
 use crate::shape::n_elements;
-use crate::text::{Text, refused};
-use crate::{DType, Tensor, TensorError};
+use crate::tensor::Deferred;
+use crate::{DType, TensorError};
 
 /// A borrowed tensor, to read. Copying it copies no data.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorView<'a> {
     dtype: DType,
     shape: &'a [usize],
-    data: Data<'a>,
+    source: Source<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -22,18 +25,12 @@ pub(crate) enum Data<'a> {
     Missing(Missing),
 }
 
-/// A borrowed tensor, to write.
-#[derive(Debug)]
-pub struct TensorViewMut<'a> {
-    dtype: DType,
-    shape: &'a [usize],
-    data: DataMut<'a>,
-}
-
-#[derive(Debug)]
-pub(crate) enum DataMut<'a> {
-    Bytes(&'a mut [u8]),
-    Strings(&'a mut [String]),
+/// The data of a view.
+#[derive(Clone, Copy, Debug)]
+enum Source<'a> {
+    Data(Data<'a>),
+    /// Bytes that may have to be copied or computed first.
+    Deferred(&'a Deferred),
 }
 
 impl<'a> TensorView<'a> {
@@ -47,7 +44,7 @@ impl<'a> TensorView<'a> {
         bytes: &'a [u8],
     ) -> Result<Self, TensorError> {
         check_len(dtype, shape, bytes.len())?;
-        Ok(Self { dtype, shape, data: Data::Bytes(bytes) })
+        Ok(Self::from_data(dtype, shape, Data::Bytes(bytes)))
     }
 
     /// A view of a slice of elements.
@@ -64,15 +61,30 @@ impl<'a> TensorView<'a> {
     /// If there are not `Π shape` strings.
     pub fn from_strings(shape: &'a [usize], data: &'a [String]) -> Result<Self, TensorError> {
         check_len(DType::String, shape, data.len())?;
-        Ok(Self { dtype: DType::String, shape, data: Data::Strings(data) })
+        Ok(Self::from_data(DType::String, shape, Data::Strings(data)))
     }
 
     pub(crate) const fn from_data(dtype: DType, shape: &'a [usize], data: Data<'a>) -> Self {
-        Self { dtype, shape, data }
+        Self { dtype, shape, source: Source::Data(data) }
     }
 
-    pub(crate) const fn data(&self) -> Data<'a> {
-        self.data
+    pub(crate) const fn from_deferred(
+        dtype: DType,
+        shape: &'a [usize],
+        deferred: &'a Deferred,
+    ) -> Self {
+        Self { dtype, shape, source: Source::Deferred(deferred) }
+    }
+
+    /// The data: deferred bytes are copied or computed.
+    pub(crate) fn data(&self) -> Data<'a> {
+        match self.source {
+            Source::Data(data) => data,
+            Source::Deferred(deferred) => match deferred.bytes() {
+                Ok(bytes) => Data::Bytes(bytes),
+                Err(limit) => Data::Missing(Missing::NoMemory { limit }),
+            },
+        }
     }
 
     /// The element type.
@@ -100,19 +112,18 @@ impl<'a> TensorView<'a> {
     /// # Errors
     /// If the number of elements differs.
     pub fn reshaped(self, shape: &'a [usize]) -> Result<Self, TensorError> {
-        match self.data {
-            Data::Bytes(bytes) => Self::from_bytes(self.dtype, shape, bytes),
-            Data::Strings(strings) => Self::from_strings(shape, strings),
-            Data::Missing(_) if n_elements(shape) == Some(self.len()) => Ok(Self { shape, ..self }),
-            Data::Missing(why) => Err(self.missing(why)),
+        if n_elements(shape) == Some(self.len()) {
+            return Ok(Self { shape, ..self });
         }
+        let found = data_len(self.dtype, self.shape)?;
+        check_len(self.dtype, shape, found).map(|()| Self { shape, ..self })
     }
 
     /// The `at`-th of the consecutive tensors of this shape that the elements form; `None` if
     /// there is none, or it does not start and end at a byte boundary.
     pub fn item(self, shape: &'a [usize], at: usize) -> Option<Self> {
         let n = n_elements(shape)?;
-        let data = match self.data {
+        let data = match self.data() {
             Data::Bytes(bytes) => {
                 let bits = n.checked_mul(self.dtype.bits())?;
                 Data::Bytes(bytes.get(range_at(bits / 8, at).filter(|_| bits % 8 == 0)?)?)
@@ -120,7 +131,7 @@ impl<'a> TensorView<'a> {
             Data::Strings(strings) => Data::Strings(strings.get(range_at(n, at)?)?),
             Data::Missing(_) => return None,
         };
-        Some(Self { dtype: self.dtype, shape, data })
+        Some(Self::from_data(self.dtype, shape, data))
     }
 
     /// The elements.
@@ -129,7 +140,7 @@ impl<'a> TensorView<'a> {
     /// If they are not of type `T`, or were released.
     pub fn as_slice<T: Element>(&self) -> Result<&'a [T], TensorError> {
         let wrong = TensorError::DType { expected: T::DTYPE, found: self.dtype };
-        match self.data {
+        match self.data() {
             Data::Bytes(bytes) if self.dtype == T::DTYPE => cast(bytes).ok_or(wrong),
             Data::Missing(why) if self.dtype == T::DTYPE => Err(self.missing(why)),
             _ => Err(wrong),
@@ -141,7 +152,7 @@ impl<'a> TensorView<'a> {
     /// # Errors
     /// If the elements are not strings, or were released.
     pub fn as_strings(&self) -> Result<&'a [String], TensorError> {
-        match self.data {
+        match self.data() {
             Data::Strings(strings) => Ok(strings),
             Data::Missing(why) if self.dtype == DType::String => Err(self.missing(why)),
             _ => Err(TensorError::DType { expected: DType::String, found: self.dtype }),
@@ -154,7 +165,7 @@ impl<'a> TensorView<'a> {
     /// If the elements are strings, packed, of another width, or were released.
     pub fn as_words<W: Word>(&self) -> Result<&'a [W], TensorError> {
         let wrong = TensorError::NoWords { found: self.dtype, n_bytes: size_of::<W>() };
-        match self.data {
+        match self.data() {
             Data::Bytes(bytes) if self.dtype.word_bytes() == Some(size_of::<W>()) => {
                 cast(bytes).ok_or(wrong)
             }
@@ -164,16 +175,16 @@ impl<'a> TensorView<'a> {
     }
 
     /// The raw bytes; `None` for strings and released tensors.
-    pub const fn as_bytes(&self) -> Option<&'a [u8]> {
-        match self.data {
+    pub fn as_bytes(&self) -> Option<&'a [u8]> {
+        match self.data() {
             Data::Bytes(bytes) => Some(bytes),
-            Data::Strings(_) | Data::Missing(_) => None,
+            _ => None,
         }
     }
 
     /// Whether the elements are missing (see [`crate::Tensor::released`]).
     pub const fn is_released(&self) -> bool {
-        matches!(self.data, Data::Missing(Missing::Released))
+        matches!(self.source, Source::Data(Data::Missing(Missing::Released)))
     }
 
     /// The quantized values of a packed type, one a byte (see [`crate::unpack`]).
@@ -181,169 +192,13 @@ impl<'a> TensorView<'a> {
     /// # Errors
     /// If the elements are not packed, or were released.
     pub fn unpacked(&self) -> Result<Vec<u8>, TensorError> {
-        match self.data {
+        match self.data() {
             Data::Bytes(bytes) if self.dtype.is_packed() => {
                 Ok(crate::unpack(bytes, self.dtype.bits(), self.len()))
             }
             Data::Missing(why) => Err(self.missing(why)),
             _ => Err(TensorError::NoWords { found: self.dtype, n_bytes: 1 }),
         }
-    }
-}
-
-impl<'a> TensorViewMut<'a> {
-    /// A view of numbers, to write.
-    ///
-    /// # Errors
-    /// If the number of bytes is not the one of `dtype` and `shape`, or they are not aligned for it.
-    pub fn from_bytes(
-        dtype: DType,
-        shape: &'a [usize],
-        bytes: &'a mut [u8],
-    ) -> Result<Self, TensorError> {
-        check_len(dtype, shape, bytes.len())?;
-        Ok(Self { dtype, shape, data: DataMut::Bytes(bytes) })
-    }
-
-    /// A view of a slice of elements, to write.
-    ///
-    /// # Errors
-    /// If there are not `Π shape` elements.
-    pub fn from_slice<T: Element>(
-        shape: &'a [usize],
-        data: &'a mut [T],
-    ) -> Result<Self, TensorError> {
-        Self::from_bytes(T::DTYPE, shape, bytemuck::cast_slice_mut(data))
-    }
-
-    pub(crate) const fn from_data(dtype: DType, shape: &'a [usize], data: DataMut<'a>) -> Self {
-        Self { dtype, shape, data }
-    }
-
-    /// The element type.
-    pub const fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    /// The dimensions.
-    pub const fn shape(&self) -> &'a [usize] {
-        self.shape
-    }
-
-    /// The same tensor, to read.
-    pub const fn view(&self) -> TensorView<'_> {
-        let data = match &self.data {
-            DataMut::Bytes(bytes) => Data::Bytes(bytes),
-            DataMut::Strings(strings) => Data::Strings(strings),
-        };
-        TensorView { dtype: self.dtype, shape: self.shape, data }
-    }
-
-    /// As [`TensorView::item`], to write.
-    pub fn into_item(self, shape: &'a [usize], at: usize) -> Option<Self> {
-        let n = n_elements(shape)?;
-        let data = match self.data {
-            DataMut::Bytes(bytes) => {
-                let bits = n.checked_mul(self.dtype.bits())?;
-                DataMut::Bytes(bytes.get_mut(range_at(bits / 8, at).filter(|_| bits % 8 == 0)?)?)
-            }
-            DataMut::Strings(strings) => DataMut::Strings(strings.get_mut(range_at(n, at)?)?),
-        };
-        Some(Self { dtype: self.dtype, shape, data })
-    }
-
-    /// The elements, to write.
-    ///
-    /// # Errors
-    /// If they are not of type `T`.
-    pub fn into_slice<T: Element>(self) -> Result<&'a mut [T], TensorError> {
-        let wrong = TensorError::DType { expected: T::DTYPE, found: self.dtype };
-        match self.data {
-            DataMut::Bytes(bytes) if self.dtype == T::DTYPE => cast_mut(bytes).ok_or(wrong),
-            _ => Err(wrong),
-        }
-    }
-
-    /// The strings, to write.
-    ///
-    /// # Errors
-    /// If the elements are not strings.
-    pub fn into_strings(self) -> Result<&'a mut [String], TensorError> {
-        match self.data {
-            DataMut::Strings(strings) => Ok(strings),
-            DataMut::Bytes(_) => {
-                Err(TensorError::DType { expected: DType::String, found: self.dtype })
-            }
-        }
-    }
-
-    /// The elements as words of their width, regardless of their meaning, to write.
-    ///
-    /// # Errors
-    /// If the elements are strings, packed, or of another width.
-    pub fn into_words<W: Word>(self) -> Result<&'a mut [W], TensorError> {
-        let wrong = TensorError::NoWords { found: self.dtype, n_bytes: size_of::<W>() };
-        match self.data {
-            DataMut::Bytes(bytes) if self.dtype.word_bytes() == Some(size_of::<W>()) => {
-                cast_mut(bytes).ok_or(wrong)
-            }
-            _ => Err(wrong),
-        }
-    }
-
-    /// The raw bytes; `None` for strings.
-    pub fn into_bytes(self) -> Option<&'a mut [u8]> {
-        match self.data {
-            DataMut::Bytes(bytes) => Some(bytes),
-            DataMut::Strings(_) => None,
-        }
-    }
-
-    /// Writes the quantized values of a packed type, one a byte (see [`crate::pack`]).
-    ///
-    /// # Errors
-    /// If the elements are not packed.
-    pub fn pack(self, quantized: &[u8]) -> Result<(), TensorError> {
-        match self.data {
-            DataMut::Bytes(bytes) if self.dtype.is_packed() => {
-                crate::pack(quantized, self.dtype.bits(), bytes);
-                Ok(())
-            }
-            _ => Err(TensorError::NoWords { found: self.dtype, n_bytes: 1 }),
-        }
-    }
-
-    /// Copies all of `source`, which has the same type and as many elements.
-    ///
-    /// # Errors
-    /// If type or number of elements differ, there is no memory for a string, or the run was cancelled.
-    pub fn copy_from(self, source: TensorView<'_>) -> Result<(), TensorError> {
-        /// Bytes copied between two checks: within milliseconds.
-        const COPIED: usize = 1 << 24;
-        let (dtype, shape) = (self.dtype, self.shape);
-        let wrong_len =
-            |expected, found| TensorError::Length { dtype, shape: shape.to_vec(), expected, found };
-        match (self.data, source.data) {
-            (DataMut::Bytes(to), Data::Bytes(from)) if dtype == source.dtype => {
-                if to.len() != from.len() {
-                    return Err(wrong_len(to.len(), from.len()));
-                }
-                for (to, from) in to.chunks_mut(COPIED).zip(from.chunks(COPIED)) {
-                    go_on()?;
-                    to.copy_from_slice(from);
-                }
-            }
-            (DataMut::Strings(to), Data::Strings(from)) => {
-                if to.len() != from.len() {
-                    return Err(wrong_len(to.len(), from.len()));
-                }
-                let _ = refused();
-                Text::of_mut(to).clone_from_slice(Text::of(from));
-                refused()?;
-            }
-            _ => return Err(TensorError::DType { expected: dtype, found: source.dtype }),
-        }
-        Ok(())
     }
 }
 
@@ -356,10 +211,6 @@ fn range_at(len: usize, at: usize) -> Option<std::ops::Range<usize>> {
 /// The bytes as elements; an empty slice has no alignment to keep.
 fn cast<T: bytemuck::Pod>(bytes: &[u8]) -> Option<&[T]> {
     if bytes.is_empty() { Some(&[]) } else { bytemuck::try_cast_slice(bytes).ok() }
-}
-
-fn cast_mut<T: bytemuck::Pod>(bytes: &mut [u8]) -> Option<&mut [T]> {
-    if bytes.is_empty() { Some(&mut []) } else { bytemuck::try_cast_slice_mut(bytes).ok() }
 }
 
 /// The bytes (or, for strings, the count) that a tensor of this type and shape takes.
@@ -378,19 +229,4 @@ fn check_len(dtype: DType, shape: &[usize], found: usize) -> Result<(), TensorEr
         return Ok(());
     }
     Err(TensorError::Length { dtype, shape: shape.to_vec(), expected, found })
-}
-
-impl<'a> From<&'a mut Tensor> for TensorViewMut<'a> {
-    fn from(tensor: &'a mut Tensor) -> Self {
-        tensor.view_mut()
-    }
-}
-
-impl TensorViewMut<'_> {
-    pub(crate) fn data_mut(&mut self) -> DataMut<'_> {
-        match &mut self.data {
-            DataMut::Bytes(bytes) => DataMut::Bytes(bytes),
-            DataMut::Strings(strings) => DataMut::Strings(strings),
-        }
-    }
 }

@@ -44,8 +44,11 @@ impl Meter {
         }
     }
 
-    /// Adds a tensor. Strings are small objects that were written recently: they count as resident.
+    /// Adds a tensor, unless its elements are deferred. Strings are small objects that were written recently: they count as resident.
     pub(super) fn add_tensor(&mut self, to: &mut Retained, name: &str, tensor: &Tensor) {
+        if tensor.is_deferred() {
+            return;
+        }
         let view = tensor.view();
         if let Some(bytes) = view.as_bytes() {
             return self.add(to, name, bytes);

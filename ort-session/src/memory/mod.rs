@@ -10,7 +10,7 @@ use std::ops::{Add, Sub};
 
 use ort_graph::Graph;
 use ort_loader::{Kind, ModelBytes, Residency};
-use ort_tensor::Tensor;
+use ort_tensor::{DType, Tensor};
 
 use self::meter::Meter;
 pub(crate) use self::origins::Origins;
@@ -185,11 +185,11 @@ fn constants(graph: &Graph) -> impl Iterator<Item = (&str, &Tensor)> {
 
 /// Why a constant is not a slice of the model's bytes; `None` if it is.
 fn copy_reason(name: &str, tensor: &Tensor, origins: &Origins) -> Option<CopyReason> {
-    match tensor.view().as_strings() {
+    match tensor.dtype() {
         _ if tensor.is_shared() => None,
-        Ok(_) => Some(CopyReason::Strings),
-        Err(_) if origins.is_not_aligned(name) => Some(CopyReason::NotAligned),
-        Err(_) => Some(CopyReason::Computed),
+        DType::String => Some(CopyReason::Strings),
+        _ if origins.is_not_aligned(name) => Some(CopyReason::NotAligned),
+        _ => Some(CopyReason::Computed),
     }
 }
 

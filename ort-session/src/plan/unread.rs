@@ -1,7 +1,10 @@
 //! Constants whose elements no run reads, because every kernel has packed them.
 
+// collects are bounded: as long as the graph's lists
+
 use std::collections::{HashMap, HashSet};
 
+use ort_ep::{Kernel, Threads};
 use ort_graph::{Graph, ImportError, ValueId};
 use ort_tensor::Tensor;
 
@@ -13,11 +16,10 @@ impl Plan {
     pub(crate) fn unread(&self) -> HashSet<ConstantId> {
         let (mut unread, mut read) = (HashSet::new(), HashSet::new());
         self.visit(&mut |plan| {
-            let n_unread = plan.n_unread();
+            let n_unread = plan.count(|kernel, input| !kernel.reads(input));
             for (id, constant) in constants(&plan.graph) {
                 let n_unread = n_unread.get(&id).copied().unwrap_or(0);
-                let n_uses = plan.graph.consumers(id).len();
-                if n_uses > n_unread || plan.graph.outputs().contains(&id) {
+                if plan.n_uses(id) > n_unread {
                     read.insert(ConstantId::of(constant));
                 } else if n_unread > 0 {
                     unread.insert(ConstantId::of(constant));
@@ -27,38 +29,50 @@ impl Plan {
         &unread - &read
     }
 
-    /// For each constant, the number of step inputs that do not read its elements. A use by an inner node of
-    /// a step is not an input and counts as read.
-    fn n_unread(&self) -> HashMap<ValueId, usize> {
-        let mut n_unread = HashMap::new();
+    /// For each constant, the number of step inputs with a property. A use by an inner node of a step is not an input.
+    fn count(&self, is_wanted: impl Fn(&dyn Kernel, usize) -> bool) -> HashMap<ValueId, usize> {
+        let mut counts = HashMap::new();
         for step in &self.steps {
             let Action::Run { kernel, .. } = &step.action else { continue };
             for (i, input) in step.inputs.iter().enumerate() {
-                if let Some(input) = input.filter(|_| !kernel.reads(i)) {
-                    *n_unread.entry(input).or_default() += 1;
+                if let Some(input) = input.filter(|_| is_wanted(&**kernel, i)) {
+                    *counts.entry(input).or_default() += 1;
                 }
             }
         }
-        n_unread
+        counts
     }
 
-    /// Aligns the constants and defaults of this plan and its sub-plans, so that no run has to.
+    /// Copies or computes the elements of deferred constants and defaults, here and in sub-plans, so that no run has to; but
+    /// not of those that most runs do not read.
     ///
     /// # Errors
-    /// If there is no memory for a copy.
-    pub(crate) fn align(&self) -> Result<(), ImportError> {
-        let mut result = Ok(());
+    /// If there is no memory for them; it has the name of the largest.
+    pub(crate) fn materialize(&self, threads: &dyn Threads) -> Result<(), ImportError> {
+        let mut read: Vec<(String, Tensor)> = Vec::new();
         self.visit(&mut |plan| {
-            for value in plan.graph.value_ids().map(|id| plan.graph.value(id)) {
-                for tensor in value.fact.constant.iter().chain(&value.default) {
-                    if let (Ok(()), Err(error)) = (&result, tensor.align()) {
-                        let (name, error) = (value.name.clone(), Box::new(error));
-                        result = Err(ImportError::Tensor { name, error });
-                    }
-                }
+            let n_seldom = plan.count(|kernel, input| kernel.seldom_reads(input));
+            for id in plan.graph.value_ids() {
+                let value = plan.graph.value(id);
+                let is_read = plan.n_uses(id) > n_seldom.get(&id).copied().unwrap_or(0);
+                let constant = value.fact.constant.iter().filter(|_| is_read);
+                let deferred = constant.chain(&value.default).filter(|it| it.is_deferred());
+                read.extend(deferred.map(|tensor| (value.name.clone(), tensor.clone())));
             }
         });
-        result
+        let tensors: Vec<&Tensor> = read.iter().map(|(_, tensor)| tensor).collect();
+        let materialized = ort_tensor::materialize(&tensors, |n, part| threads.for_each(n, part));
+        materialized.map_err(|error| {
+            let largest = read.iter().max_by_key(|(_, tensor)| tensor.n_bytes());
+            let name = largest.map(|(name, _)| name.clone()).unwrap_or_default();
+            ImportError::Tensor { name, error: Box::new(error) }
+        })
+    }
+
+    /// How often a value is used, as an input or an output.
+    fn n_uses(&self, id: ValueId) -> usize {
+        let n_outputs = self.graph.outputs().iter().filter(|&&output| output == id).count();
+        self.graph.consumers(id).len() + n_outputs
     }
 
     /// Releases the elements of these constants, here and in sub-plans.

@@ -267,6 +267,11 @@ impl Kernel for ConvKernel {
         Ok(())
     }
 
+    /// Winograd's algorithm reads its own filters, and is slower for small images only.
+    fn seldom_reads(&self, input: usize) -> bool {
+        input == 1 && self.transformed.is_some()
+    }
+
     fn variant(&self) -> &'static str {
         let isa = suited(self.cpu.isa, self.block);
         match self.transformed.as_ref().map(|&(tile, _)| winograd::name(tile)) {

@@ -48,7 +48,10 @@ impl Rewrite for ConstantSharing {
 }
 
 fn contents(constant: &Tensor) -> Option<(DType, Shape, Vec<u8>)> {
-    let bytes = constant.unaligned_view().as_bytes().filter(|_| constant.len() <= MAX_LEN)?;
+    if constant.len() > MAX_LEN {
+        return None;
+    }
+    let bytes = constant.unaligned_view().as_bytes()?;
     Some((constant.dtype(), Shape::from_slice(constant.shape()), bytes.to_vec()))
 }
 

@@ -10,7 +10,6 @@ use ort_tensor::{DType, Tensor};
 use super::channels::Channels;
 use super::nodes::{int, nchwc_node, plain};
 use super::survey::{Kind, Survey, numbers_of_channels};
-use crate::eval::ConstEval;
 use crate::nchwc::DOMAIN;
 use crate::pass::Refusal;
 
@@ -30,7 +29,6 @@ type Reordered = (ValueId, Vec<usize>, Option<Vec<usize>>);
 /// A patch under construction.
 pub(super) struct Builder<'s> {
     pub(super) survey: &'s Survey<'s>,
-    pub(super) eval: &'s dyn ConstEval,
     chosen: &'s IdSet<NodeId>,
     pub(super) patch: Patch,
     /// Nodes that may still change or move; `None` for one that has moved.
@@ -49,11 +47,9 @@ pub(super) struct Builder<'s> {
 pub(super) fn build(
     survey: &Survey<'_>,
     chosen: &IdSet<NodeId>,
-    eval: &dyn ConstEval,
 ) -> Result<Patch, Vec<(NodeId, Refusal)>> {
     let mut builder = Builder {
         survey,
-        eval,
         chosen,
         patch: Patch::new(survey.graph),
         nodes: Vec::new(),

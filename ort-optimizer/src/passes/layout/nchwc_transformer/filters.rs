@@ -1,18 +1,13 @@
 //! Filters, biases and channel factors, in the order and with the padding of NCHWc.
 
-use std::sync::{Mutex, PoisonError};
-
 use ort_graph::OpError;
 use ort_ops::blocked::{PlacedFilter, Places};
-use ort_tensor::{DType, Tensor, TensorError};
+use ort_tensor::{DType, Tensor, TensorError, TensorViewMut};
 
 use super::channels::Channels;
-use crate::eval::ConstEval;
 
-/// A part of this many weights (256 KiB) takes longer to write than a thread takes to start.
-const PART_LEN: usize = 1 << 16;
-
-/// Filters `[O, I, KH, KW]` in NCHWc, with zeros where outputs are padding, and where inputs in NCHWc are.
+/// Filters `[O, I, KH, KW]` in NCHWc, with zeros where outputs are padding, and where inputs in NCHWc are. They are written
+/// when they are read: kernels may only need them in another form.
 ///
 /// # Errors
 /// If they are not float32, or for other numbers of channels.
@@ -20,26 +15,42 @@ pub(super) fn filters(
     weights: &Tensor,
     outputs: &Channels,
     inputs: Option<&Channels>,
-    (block, eval): (usize, &dyn ConstEval),
+    block: usize,
 ) -> Result<Tensor, OpError> {
-    let (output_places, input_places) = (outputs.places(), inputs.map(Channels::places));
-    let places = |of_channels, channels: &Channels| Places { of_channels, n: channels.n_padded() };
-    let inputs =
-        inputs.zip(input_places.as_deref()).map(|(it, of_channels)| places(of_channels, it));
-    let outputs = places(&output_places, outputs);
-    let filter = PlacedFilter::new(weights.unaligned_view(), outputs, inputs, block)?;
-    let mut tensor = Tensor::lasting_zeros(DType::F32, filter.shape())?;
-    let to = tensor.view_mut().into_slice::<f32>()?;
-    let n_strips = PART_LEN.div_ceil(filter.strip_len());
-    let parts = to.chunks_mut(n_strips * filter.strip_len()).enumerate();
-    let parts: Vec<_> = parts.map(|(i, part)| Mutex::new((i * n_strips, part))).collect();
-    eval.for_each(parts.len(), &|i| {
-        let mut part = parts[i].lock().unwrap_or_else(PoisonError::into_inner);
-        let (first, to) = &mut *part;
-        filter.fill(*first, to);
-    });
-    drop(parts);
-    Ok(tensor)
+    let of = Filters {
+        weights: weights.clone(),
+        outputs: (outputs.places(), outputs.n_padded()),
+        inputs: inputs.map(|inputs| (inputs.places(), inputs.n_padded())),
+        block,
+    };
+    let shape = of.placed()?.shape().to_vec();
+    Ok(Tensor::deferred(DType::F32, &shape, move |to| of.write(to))?)
+}
+
+/// Filters and where they are placed.
+struct Filters {
+    weights: Tensor,
+    /// The places of channels, and how many places there are.
+    outputs: (Vec<usize>, usize),
+    inputs: Option<(Vec<usize>, usize)>,
+    block: usize,
+}
+
+impl Filters {
+    fn placed(&self) -> Result<PlacedFilter<'_>, OpError> {
+        fn places((of_channels, n): &(Vec<usize>, usize)) -> Places<'_> {
+            Places { of_channels, n: *n }
+        }
+        let inputs = self.inputs.as_ref().map(places);
+        PlacedFilter::new(self.weights.unaligned_view(), places(&self.outputs), inputs, self.block)
+    }
+
+    fn write(&self, to: &mut [u8]) {
+        let filter = self.placed().expect("invariant: they were placed before");
+        let to = TensorViewMut::from_bytes(DType::F32, filter.shape(), to);
+        let to = to.and_then(TensorViewMut::into_slice::<f32>);
+        filter.fill(0, to.expect("invariant: these are the bytes of a tensor of this shape"));
+    }
 }
 
 /// One number per channel, with zeros in the padding.
@@ -56,39 +67,19 @@ pub(super) fn of_channels(numbers: &Tensor, channels: &Channels) -> Result<Tenso
 
 #[cfg(test)]
 mod tests {
-    use ort_graph::{Graph, Node};
     use ort_ops::blocked::{FilterForm, blocked_filter};
 
     use super::*;
-    use crate::eval::{EvalError, Reference};
-
-    /// All parts at once.
-    struct ManyThreads;
-
-    impl ConstEval for ManyThreads {
-        fn eval(
-            &self,
-            graph: &Graph,
-            node: &Node,
-            inputs: &[Option<Tensor>],
-        ) -> Result<Vec<Tensor>, EvalError> {
-            Reference.eval(graph, node, inputs)
-        }
-
-        fn for_each(&self, n: usize, part: &(dyn Fn(usize) + Sync)) {
-            assert!(n > 1, "there is something to share");
-            std::thread::scope(|scope| (0..n).for_each(|i| drop(scope.spawn(move || part(i)))));
-        }
-    }
 
     #[test]
-    fn threads_change_nothing() {
+    fn filters_are_written_when_they_are_read() {
         let weights: Vec<f32> = (0..64 * 32 * 49).map(|i| i as f32).collect();
         let weights = Tensor::from_slice(&[64, 32, 7, 7], &weights).unwrap();
         let (outputs, inputs) = (Channels::padded(64, 16), Channels::padded(32, 16));
-        let with = |eval| filters(&weights, &outputs, Some(&inputs), (16, eval)).unwrap();
+        let found = filters(&weights, &outputs, Some(&inputs), 16).unwrap();
+        assert!(found.is_deferred());
         let expected = blocked_filter(weights.view(), FilterForm::InputsAndOutputs, 16).unwrap();
-        assert_eq!(with(&Reference), expected);
-        assert_eq!(with(&ManyThreads), expected);
+        assert_eq!(found, expected);
+        assert!(filters(&weights, &inputs, None, 16).is_err());
     }
 }

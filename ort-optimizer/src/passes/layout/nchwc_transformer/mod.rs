@@ -113,7 +113,7 @@ impl NchwcTransformer {
             if chosen.is_empty() {
                 break;
             }
-            match build::build(&survey, &chosen, site.eval) {
+            match build::build(&survey, &chosen) {
                 Ok(patch) => {
                     self.n_nodes = chosen.len();
                     refuse_convs(&survey, &chosen, &mut refused);

@@ -38,9 +38,8 @@ impl Builder<'_> {
             Form::Grouped => Some(Channels::padded(of.shape[1], block)),
         };
         let group = if of.form == Form::Depthwise { outputs.n_padded() } else { of.group };
-        let by = (block, self.eval);
         let w = self.reordered(*w, &outputs, inputs.as_ref(), |w| {
-            filters(w, &outputs, inputs.as_ref(), by).ok()
+            filters(w, &outputs, inputs.as_ref(), block).ok()
         })?;
         let bias = match node.inputs.get(2) {
             Some(&Some(bias)) => {
@@ -76,8 +75,8 @@ impl Builder<'_> {
         let tensor = |numbers: &[f32], shape: &[usize]| Tensor::from_slice(shape, numbers);
         let n = affine.factors.len();
         let factors = tensor(&affine.factors, &[n, 1, 1, 1]).map_err(|_| wrong(()))?;
-        let by = (self.survey.block, self.eval);
-        let factors = filters(&factors, &channels, None, by).map_err(|_| wrong(()))?;
+        let factors =
+            filters(&factors, &channels, None, self.survey.block).map_err(|_| wrong(()))?;
         let mut inputs = vec![Some(self.whole(x)?), Some(self.patch.constant("factors", factors)?)];
         if let Some(summands) = &affine.summands {
             let summands = tensor(summands, &[n]).and_then(|s| of_channels(&s, &channels));

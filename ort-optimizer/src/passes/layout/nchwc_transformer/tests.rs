@@ -65,7 +65,7 @@ fn with_some_in_nchwc(graph: &Graph, options: &Options, seed: u64) -> Option<(Gr
     let candidates = survey.order.iter().filter(|id| survey.kinds.contains_key(id));
     let mut chosen: IdSet<NodeId> = candidates.filter(|_| is_chosen()).copied().collect();
     loop {
-        match build(&survey, &chosen, &Reference) {
+        match build(&survey, &chosen) {
             Ok(patch) => {
                 let mut graph = graph.clone();
                 patch.commit(&mut graph, &registry()).unwrap();
