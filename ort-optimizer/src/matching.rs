@@ -113,6 +113,9 @@ impl<'a> Match<'a> {
                 let goals = Goals { pat, value: Some(value), rest: goal.rest };
                 self.bind(name, value, Some(&goals))
             }
+            Pat::Any(pats) => pats.iter().any(|pat| {
+                self.all_hold(Some(&Goals { pat, value: Some(value), rest: goal.rest }))
+            }),
             Pat::Op(op) => match self.graph.producer(value) {
                 Some((node, 0)) => self.node_is(node, op, goal.rest),
                 _ => false,
@@ -134,7 +137,9 @@ impl<'a> Match<'a> {
 
     fn node_is(&mut self, id: NodeId, pat: &OpPat, rest: Option<&Goals<'_>>) -> bool {
         let node = self.graph.node(id);
-        if node.op_type != pat.op_type || node.domain != pat.domain {
+        // Most names differ in the first letter, and a comparison of whole names is a call.
+        let is_similar = node.op_type.as_bytes().first() == pat.op_type.as_bytes().first();
+        if !is_similar || node.op_type != pat.op_type || node.domain != pat.domain {
             return false;
         }
         let n_present = node.inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);

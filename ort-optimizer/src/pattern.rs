@@ -8,6 +8,7 @@
 //! in either order.
 
 use std::ops;
+use std::rc::Rc;
 
 use ort_graph::Attrs;
 use ort_tensor::Tensor;
@@ -15,7 +16,7 @@ use ort_tensor::Tensor;
 use crate::matching::Match;
 use crate::pass::Refusal;
 
-/// A formula.
+/// A formula. A clone shares the nodes.
 #[derive(Clone, Debug)]
 pub(crate) enum Pat {
     /// Any value, bound to this name.
@@ -29,9 +30,11 @@ pub(crate) enum Pat {
     /// A new constant that follows from the match. It matches nothing.
     Made(Maker),
     /// The first output of a node.
-    Op(Box<OpPat>),
+    Op(Rc<OpPat>),
     /// A formula, bound to this name.
-    Named(&'static str, Box<Pat>),
+    Named(&'static str, Rc<Pat>),
+    /// One of these formulas: the first that holds, with everything else. It creates nothing.
+    Any(Rc<[Pat]>),
 }
 
 /// A constant that follows from a match.
@@ -85,9 +88,14 @@ pub(crate) const fn made(tensor: Maker) -> Pat {
     Pat::Made(tensor)
 }
 
+/// One of several formulas.
+pub(crate) fn any(pats: impl IntoIterator<Item = Pat>) -> Pat {
+    Pat::Any(pats.into_iter().collect())
+}
+
 /// A node of ai.onnx with exactly these inputs.
 pub(crate) fn op<const N: usize>(op_type: &'static str, inputs: [impl Into<Pat>; N]) -> Pat {
-    Pat::Op(Box::new(OpPat {
+    Pat::Op(Rc::new(OpPat {
         domain: "",
         op_type,
         inputs: inputs.into_iter().map(Into::into).collect(),
@@ -140,19 +148,19 @@ impl Pat {
 
     /// Binds the value to this name, for use in the rest of the formula.
     pub(crate) fn named(self, name: &'static str) -> Self {
-        Pat::Named(name, Box::new(self))
+        Pat::Named(name, Rc::new(self))
     }
 
     fn with(mut self, change: impl FnOnce(&mut OpPat)) -> Self {
         if let Pat::Op(op) = &mut self {
-            change(op);
+            change(Rc::make_mut(op));
         }
         self
     }
 }
 
 impl Pat {
-    /// Adds the operators of all nodes in it.
+    /// Adds the operators of all nodes in it, of alternatives those that all have.
     pub(crate) fn add_operators(&self, operators: &mut Vec<&'static str>) {
         match self {
             Pat::Op(op) => {
@@ -160,6 +168,18 @@ impl Pat {
                 op.inputs.iter().for_each(|input| input.add_operators(operators));
             }
             Pat::Named(_, pat) => pat.add_operators(operators),
+            Pat::Any(pats) => {
+                let of = |pat: &Pat| {
+                    let mut operators = Vec::new();
+                    pat.add_operators(&mut operators);
+                    operators
+                };
+                if let [first, others @ ..] = &**pats {
+                    let others: Vec<_> = others.iter().map(of).collect();
+                    let is_in_all = |name: &_| others.iter().all(|of| of.contains(name));
+                    operators.extend(of(first).into_iter().filter(is_in_all));
+                }
+            }
             Pat::Var(_) | Pat::Constant(_) | Pat::Absent | Pat::Number(_) | Pat::Made(_) => {}
         }
     }

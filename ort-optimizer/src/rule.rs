@@ -1,5 +1,7 @@
 //! A rewrite as data: a pattern, a condition, and a replacement.
 
+use std::rc::Rc;
+
 use ort_graph::{Attrs, Fact, NewNode, Patch, ValueId};
 use ort_tensor::{DType, Number, Tensor, with_dtype};
 
@@ -9,7 +11,7 @@ use crate::pattern::{OpPat, Origin, Pat};
 
 /// `find = replace`, when `when` holds.
 pub(crate) struct Rule {
-    find: OpPat,
+    find: Rc<OpPat>,
     replace: Pat,
     when: fn(&Match<'_>) -> Result<(), Refusal>,
     shares: bool,
@@ -20,7 +22,7 @@ pub(crate) struct Rule {
 pub(crate) fn rule(find: Pat, replace: impl Into<Pat>) -> Rule {
     let Pat::Op(find) = find else { unreachable!("invariant: a rule finds a node") };
     let (replace, when) = (replace.into(), |_: &Match<'_>| Ok(()));
-    Rule { find: *find, replace, when, shares: false, min_opset: 0 }
+    Rule { find, replace, when, shares: false, min_opset: 0 }
 }
 
 impl Rule {
@@ -157,6 +159,7 @@ impl<'a> Maker<'a> {
             Pat::Made(tensor) => self.constant(tensor(self.found)?)?,
             Pat::Named(_, pat) => return self.make(pat),
             Pat::Op(op) => self.node(op)?,
+            Pat::Any(_) => return Err(Refusal("its replacement is not one formula")),
         }))
     }
 

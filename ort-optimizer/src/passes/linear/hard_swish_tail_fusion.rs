@@ -15,7 +15,7 @@ use super::activations::{expect_f32, fused, with_and_without_bias};
 use crate::matching::Match;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal};
-use crate::pattern::{Pat, op};
+use crate::pattern::{Pat, any, op};
 use crate::rule::{Rule, Rules, rule};
 
 pub(crate) const PASS: Pass = Pass {
@@ -31,19 +31,24 @@ pub(crate) const PASS: Pass = Pass {
 fn rules(plain: &'static str, name: &'static str) -> impl Iterator<Item = Rule> {
     with_and_without_bias(plain).into_iter().flat_map(move |product| {
         let after = fused(name, &product, with_hard_swish);
-        forms(&product).into_iter().map(move |form| rule(form, &after).when(is_hard_swish))
+        forms(&product).map(move |form| rule(form, &after).when(is_hard_swish))
     })
 }
 
 /// All ways to write `HardSwish(y)`.
-fn forms(y: &Pat) -> Vec<Pat> {
+fn forms(y: &Pat) -> [Pat; 6] {
     let sixth = 1.0 / 6.0;
     let shifted = y + 3.0;
     let bounded = op("Clip", [&shifted, &0.0.into(), &6.0.into()]);
-    let products = [bounded, op("Clip", [&shifted])].into_iter().flat_map(|clip| {
-        [y * &clip / 6.0, y * &clip * sixth, (y / 6.0) * &clip, (y * sixth) * &clip]
-    });
-    products.chain([op("HardSwish", [y]), y * &op("HardSigmoid", [y])]).collect()
+    let clip = &any([bounded, op("Clip", [&shifted])]);
+    [
+        y * clip / 6.0,
+        y * clip * sixth,
+        (y / 6.0) * clip,
+        (y * sixth) * clip,
+        op("HardSwish", [y]),
+        y * &op("HardSigmoid", [y]),
+    ]
 }
 
 fn with_hard_swish(found: &Match<'_>) -> Attrs {

@@ -1,5 +1,7 @@
 //! MatMulIntegerToFloatFusion: `Cast(MatMulInteger(a, b)) · (s · t) + c = MatMulIntegerToFloat(…)`.
 
+use std::rc::Rc;
+
 use ort_graph::{Attrs, Dim, Fact, NewNode, Node, Patch, ValueId};
 use ort_tensor::DType;
 
@@ -18,12 +20,12 @@ pub(crate) const PASS: Pass = Pass {
         let Pat::Op(find) = op("Cast", [sums]) * (&var("s") * &var("t")) else {
             unreachable!("invariant: a product is a node")
         };
-        Box::new(MatMulIntegerToFloatFusion(*find))
+        Box::new(MatMulIntegerToFloatFusion(find))
     },
 };
 
 /// The pass, with its pattern.
-struct MatMulIntegerToFloatFusion(OpPat);
+struct MatMulIntegerToFloatFusion(Rc<OpPat>);
 
 impl Rewrite for MatMulIntegerToFloatFusion {
     fn roots(&self) -> Option<Vec<&'static str>> {

@@ -6,7 +6,7 @@ use ort_ops::ops::reduce::{Form, Reduce};
 use super::is_f32;
 use crate::matching::Match;
 use crate::pass::Refusal;
-use crate::pattern::{Pat, constant, op, var};
+use crate::pattern::{Pat, any, constant, op, var};
 use crate::rule::{Rule, rule};
 
 /// The version of LayerNormalization in ai.onnx, which is also its first opset.
@@ -14,7 +14,7 @@ pub(super) const VERSION: i32 = 17;
 
 /// `d / √(mean(d²) + epsilon) · scale`, `d = x − mean(x)`, is a LayerNormalization, and so is one
 /// with a bias after it.
-pub(super) fn rules(version: i32) -> Vec<Rule> {
+pub(super) fn rules(version: i32) -> [Rule; 2] {
     let [x, d, scale, bias] = ["x", "d", "scale", "bias"].map(var);
     let norm = |inputs: &[&Pat]| match inputs {
         [x, scale, bias] => op("LayerNormalization", [*x, *scale, *bias]),
@@ -22,28 +22,24 @@ pub(super) fn rules(version: i32) -> Vec<Rule> {
     };
     let plain = norm(&[&x, &scale]);
     let difference = (&x - &mean(&x, "mean")).named("d");
-    let formulas = normal(&difference, &d).into_iter();
     let made = plain.clone().since(version, attrs);
-    let mut rules: Vec<Rule> =
-        formulas.map(|normal| rule(normal * &scale, &made).when(is_norm)).collect();
-    rules.push(rule(&plain + &bias, norm(&[&x, &scale, &bias])).when(has_bias));
-    rules
+    [
+        rule(normal(&difference, &d) * &scale, &made).when(is_norm),
+        rule(&plain + &bias, norm(&[&x, &scale, &bias])).when(has_bias),
+    ]
 }
 
 /// `x / √(mean(x²) + epsilon)`; `x` is the formula for x, `again` the one for its repetition.
-pub(super) fn normal(x: &Pat, again: &Pat) -> Vec<Pat> {
-    let squares = [op("Pow", [again, &2.0.into()]), again * again];
-    let quotients = squares.iter().flat_map(|square| {
-        let variance = mean(square, "variance") + &constant("epsilon");
-        let deviation = op("Sqrt", [&variance]);
-        [
-            x / &deviation,
-            x * (1.0 / &deviation),
-            x * op("Reciprocal", [&deviation]),
-            x * op("Pow", [&variance, &(-0.5).into()]),
-        ]
-    });
-    quotients.collect()
+pub(super) fn normal(x: &Pat, again: &Pat) -> Pat {
+    let square = any([op("Pow", [again, &2.0.into()]), again * again]);
+    let variance = mean(&square, "variance") + &constant("epsilon");
+    let deviation = op("Sqrt", [&variance]);
+    any([
+        x / &deviation,
+        x * (1.0 / &deviation),
+        x * op("Reciprocal", [&deviation]),
+        x * op("Pow", [&variance, &(-0.5).into()]),
+    ])
 }
 
 fn mean(x: &Pat, label: &'static str) -> Pat {

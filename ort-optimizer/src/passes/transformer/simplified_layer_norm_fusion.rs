@@ -17,8 +17,7 @@ pub(crate) const PASS: Pass = Pass {
     start: || {
         let (x, scale) = (var("x"), var("scale"));
         let norm = op("SimplifiedLayerNormalization", [&x, &scale]).since(1, attrs);
-        let formulas = normal(&x, &x).into_iter();
-        Rules::start(formulas.map(|normal| rule(normal * &scale, &norm).when(is_row_norm)))
+        Rules::start([rule(normal(&x, &x) * &scale, norm).when(is_row_norm)])
     },
 };
 
