@@ -4,7 +4,7 @@
     python3 tools/compare_engines.py [--wheel WHEEL] [--cases A,B] [--engines A,B] [--rounds N] [--update docs/scale.md]
 
 Memory: PSS, summed over 1, 2, 4 and 8 processes that have loaded a model and run it on one row, above as many processes that have
-imported the runtime. Throughput: rows per CPU second of the runs and per second of the job, in each engine with two workers of one
+imported the runtime; of ort_rs, also with sessions that return the memory of each run (`enable_cpu_mem_arena = False`). Throughput: rows per CPU second of the runs and per second of the job, in each engine with two workers of one
 thread; the runtimes alternate, and the result is the best of the rounds. Tasks: empty ones that each engine runs per second. Models that `make_models.py` has not written are omitted.
 """
 
@@ -22,6 +22,8 @@ import check_python
 import environment
 
 RUNTIMES = ("ort_rs", "onnxruntime")
+#: What holds a model when memory is measured.
+HOLDERS = {"ort_rs": "ort_rs", "ort_rs:no_arena": "ort_rs, no arena", "onnxruntime": "onnxruntime"}
 COUNTS = (1, 2, 4, 8)
 #: How many empty tasks are timed.
 N_TASKS = 200
@@ -68,17 +70,17 @@ def measure(args: argparse.Namespace) -> None:
 
 
 def memory(cases: list[str], folder: str) -> list[list[str]]:
-    lines = [["PSS, MiB, of processes", *(f"{runtime}: {n}" for runtime in RUNTIMES for n in COUNTS), *(f"8 / 1: {it}" for it in RUNTIMES)]]
+    lines = [["PSS, MiB, of processes", "runtime", *map(str, COUNTS), "8 / 1"]]
     base = {runtime: [pss(runtime, "", folder, n) for n in COUNTS] for runtime in RUNTIMES}
-    lines.append(["no model", *(f"{it:.0f}" for runtime in RUNTIMES for it in base[runtime]), *("–" for _ in RUNTIMES)])
+    lines += [["no model", runtime, *(f"{it:.0f}" for it in base[runtime]), "–"] for runtime in RUNTIMES]
     for case in cases:
-        above = {}
-        for runtime in RUNTIMES:
+        for runtime, title in HOLDERS.items():
             # The first process of ort_rs writes the packed file, and is not counted.
             pss(runtime, case, folder, 1)
-            above[runtime] = [pss(runtime, case, folder, n) - none for n, none in zip(COUNTS, base[runtime])]
-        ratios = [f"{above[runtime][-1] / above[runtime][0]:.2f}" for runtime in RUNTIMES]
-        lines.append([case, *(f"{it:.1f}" for runtime in RUNTIMES for it in above[runtime]), *ratios])
+            none = base[runtime.partition(":")[0]]
+            above = [pss(runtime, case, folder, n) - without for n, without in zip(COUNTS, none)]
+            lines.append([case, title, *(f"{it:.1f}" for it in above), f"{above[-1] / above[0]:.2f}"])
+            print(*lines[-1], file=sys.stderr, flush=True)
     return lines
 
 

@@ -57,13 +57,15 @@ CASES: dict[str, tuple[Path, dict[str, Any], int]] = {
 
 @cache
 def session(runtime: str, case: str, folder: str) -> Any:
-    """The session of this process, on one thread."""
+    """The session of this process, on one thread. `ort_rs:no_arena` retains no memory of runs."""
     path = str(CASES[case][0])
-    if runtime == "ort_rs":
+    if runtime.startswith("ort_rs"):
         import ort_rs
 
         options = ort_rs.SessionOptions()
         options.intra_op_num_threads = 1
+        if runtime.endswith(":no_arena"):
+            options.enable_cpu_mem_arena = False
         return ort_rs.InferenceSession(path, options, cache_dir=folder)
     import onnxruntime
 
@@ -84,7 +86,7 @@ def run(runtime: str, case: str, folder: str, start: int, n_rows: int) -> tuple[
 
 def hold(runtime: str, case: str, folder: str) -> None:
     """A process of a runtime, with a model unless `case` is empty."""
-    __import__(runtime)
+    __import__(runtime.partition(":")[0])
     if case:
         run(runtime, case, folder, 0, 1)
     print("ready", flush=True)
