@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use crate::budget::Budget;
 use crate::failure::Failure;
 use crate::repository::Repository;
+use crate::trace::Tracer;
 
 /// The state of a server.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub(crate) struct App {
     pub(crate) repository: Repository,
     pub(crate) limits: Limits,
     pub(crate) budget: Arc<Budget>,
+    /// Writes traces, if requested.
+    pub(crate) tracer: Option<Arc<Tracer>>,
     /// Whether clients may load and unload models.
     pub(crate) has_control: bool,
     phase: watch::Sender<Phase>,
@@ -58,12 +61,14 @@ impl App {
         repository: Repository,
         limits: Limits,
         budget: Arc<Budget>,
+        tracer: Option<Arc<Tracer>>,
         has_control: bool,
     ) -> Self {
         Self {
             repository,
             limits,
             budget,
+            tracer,
             has_control,
             phase: watch::Sender::new(Phase::Loading),
             n_active: watch::Sender::new(0),
@@ -92,6 +97,12 @@ impl App {
             Phase::Rejecting => Err(Failure::Draining),
             _ => Ok(active),
         }
+    }
+
+    /// Waits until the server rejects requests.
+    pub(crate) async fn rejecting(&self) {
+        // The sender is in `self`, so that the channel is open.
+        let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Rejecting).await;
     }
 
     /// The number of inference requests in progress.

@@ -56,6 +56,19 @@ impl Reservation {
         self.n_bytes.fetch_add(n_bytes, Ordering::Relaxed);
         Ok(())
     }
+
+    /// A reservation of its own for some of the bytes; at most for all.
+    pub(crate) fn split(&self, n_bytes: usize) -> Arc<Self> {
+        let less = |own: usize| Some(own.saturating_sub(n_bytes));
+        let own = self.n_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let n_bytes = AtomicUsize::new(own.unwrap_or_else(|own| own).min(n_bytes));
+        Arc::new(Self { budget: self.budget.clone(), n_bytes })
+    }
+
+    /// The reserved bytes.
+    pub(crate) fn n_bytes(&self) -> usize {
+        self.n_bytes.load(Ordering::Relaxed)
+    }
 }
 
 impl Drop for Reservation {
@@ -116,20 +129,20 @@ impl HttpBody for CountedBody {
     }
 }
 
-/// The body of a response, which holds a reservation until it is sent.
+/// The body of a response, which holds a reservation or a span until it is sent.
 #[derive(Debug)]
-pub(crate) struct HeldBody {
+pub(crate) struct HeldBody<T> {
     body: Body,
-    _reservation: Arc<Reservation>,
+    _held: Arc<T>,
 }
 
-impl HeldBody {
-    pub(crate) fn new(body: Body, reservation: Arc<Reservation>) -> Self {
-        Self { body, _reservation: reservation }
+impl<T> HeldBody<T> {
+    pub(crate) fn new(body: Body, held: Arc<T>) -> Self {
+        Self { body, _held: held }
     }
 }
 
-impl HttpBody for HeldBody {
+impl<T> HttpBody for HeldBody<T> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -165,6 +178,10 @@ mod tests {
         assert!(matches!(second.add(3), Err(Failure::MemoryFull { limit: 10 })));
         second.add(2).unwrap();
         assert_eq!(budget.used(), 10);
+        let part = first.split(5);
+        assert_eq!((first.n_bytes(), part.n_bytes(), budget.used()), (3, 5, 10));
+        assert_eq!(first.split(4).n_bytes(), 3);
+        drop(part);
         drop(first);
         assert_eq!(budget.used(), 2);
     }

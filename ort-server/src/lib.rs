@@ -37,8 +37,10 @@ mod failure;
 mod grpc;
 mod http;
 mod metrics;
+mod trace;
 
 mod model;
+mod report;
 mod repository;
 mod statistics;
 
@@ -58,7 +60,8 @@ pub use crate::tls::TlsError;
 const SERVER: &str = "ort-server";
 
 /// The protocol's extensions that the server has.
-const EXTENSIONS: &[&str] = &["binary_tensor_data", "model_repository"];
+const EXTENSIONS: &[&str] =
+    &["binary_tensor_data", "model_configuration", "model_repository", "statistics"];
 
 /// The platform in the metadata of models, as the protocol names it.
 const PLATFORM: &str = "onnx_onnxv1";

@@ -32,12 +32,12 @@ struct Metric {
     value: fn(&Statistics) -> u64,
 }
 
-const METRICS: [Metric; 6] = [
+const METRICS: [Metric; 8] = [
     Metric {
         name: "nv_inference_request_success",
         kind: "counter",
         help: "Number of successful inference requests",
-        value: |it| it.n_succeeded.get(),
+        value: |it| it.succeeded.n.get(),
     },
     Metric {
         name: "nv_inference_count",
@@ -55,19 +55,31 @@ const METRICS: [Metric; 6] = [
         name: "nv_inference_request_duration_us",
         kind: "counter",
         help: "Total time from decoded requests to their answers, in microseconds",
-        value: |it| it.request_us.get(),
+        value: |it| (it.succeeded.ns.get() + it.failed.ns.get()) / 1000,
     },
     Metric {
         name: "nv_inference_queue_duration_us",
         kind: "counter",
         help: "Total time of requests in the queue, in microseconds",
-        value: |it| it.queue_us.get(),
+        value: |it| it.queued.ns.get() / 1000,
+    },
+    Metric {
+        name: "nv_inference_compute_input_duration_us",
+        kind: "counter",
+        help: "Total time of requests until the inputs of their batch were joined, in microseconds",
+        value: |it| it.ran.inputs.ns.get() / 1000,
     },
     Metric {
         name: "nv_inference_compute_infer_duration_us",
         kind: "counter",
-        help: "Total time of runs, in microseconds",
-        value: |it| it.compute_us.get(),
+        help: "Total time of requests in runs, in microseconds",
+        value: |it| it.ran.compute.ns.get() / 1000,
+    },
+    Metric {
+        name: "nv_inference_compute_output_duration_us",
+        kind: "counter",
+        help: "Total time of requests until the outputs of their batch were split, in microseconds",
+        value: |it| it.ran.outputs.ns.get() / 1000,
     },
 ];
 
@@ -98,6 +110,11 @@ fn text(app: &App) -> String {
     let used = "ort_request_memory_bytes";
     page.head(used, "gauge", "Bytes of the messages and outputs of requests in progress");
     page.line(used, "", app.budget.used());
+    if let Some(tracer) = &app.tracer {
+        let lost = "ort_trace_spans_lost";
+        page.head(lost, "counter", "Number of spans that could not be written to the trace file");
+        page.line(lost, "", tracer.n_lost());
+    }
     page.0
 }
 
@@ -124,12 +141,10 @@ fn latencies(page: &mut Page, models: &[Arc<Model>]) {
             n += counter.get();
             page.line(&format!("{name}_bucket"), &format!("{labels},le=\"{bound}\""), n);
         }
-        let seconds = model.statistics.request_us.get();
-        page.line(
-            &format!("{name}_sum"),
-            &labels,
-            format_args!("{}.{:06}", seconds / 1_000_000, seconds % 1_000_000),
-        );
+        let Statistics { succeeded, failed, .. } = &model.statistics;
+        let ns = succeeded.ns.get() + failed.ns.get();
+        let seconds = format_args!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+        page.line(&format!("{name}_sum"), &labels, seconds);
         page.line(&format!("{name}_count"), &labels, n);
     }
 }

@@ -10,6 +10,7 @@ use ort_session::{ConfigError, LoadLimits, RunLimits, Session, SessionBuilder};
 use crate::app::Limits;
 use crate::model::{Batching, Scheduling};
 use crate::repository::{MAX_INSTANCES, Settings};
+use crate::trace::TraceSettings;
 
 /// Serves ONNX models over HTTP and gRPC, by the Open Inference Protocol (v2).
 #[derive(Clone, Debug, Parser)]
@@ -31,6 +32,22 @@ pub struct Options {
     /// How much is logged to standard error
     #[arg(long, value_enum, default_value = "info", value_name = "LEVEL")]
     log_level: LogLevel,
+
+    /// A file that OpenTelemetry traces of inference requests are appended to, as lines of JSON (OTLP)
+    #[arg(long, value_name = "FILE", help_heading = "Traces")]
+    trace_file: Option<PathBuf>,
+    /// The part of traces that is sampled, from 0 to 1, unless the header `traceparent` decides
+    #[arg(long, default_value = "1", value_name = "RATIO", value_parser = ratio, allow_negative_numbers = true, requires = "trace_file", help_heading = "Traces")]
+    trace_ratio: f64,
+    /// The maximum MiB of the file; then it is renamed to FILE.1, and a new one begins
+    #[arg(
+        long,
+        default_value_t = 100,
+        value_name = "MIB",
+        requires = "trace_file",
+        help_heading = "Traces"
+    )]
+    trace_file_mib: usize,
 
     /// The address to listen at
     #[arg(long, default_value = "0.0.0.0", value_name = "IP", help_heading = "Network")]
@@ -205,6 +222,15 @@ impl Options {
         Some(TlsFiles { certificates, key })
     }
 
+    pub(crate) fn traces(&self) -> Option<TraceSettings> {
+        Some(TraceSettings {
+            path: self.trace_file.clone()?,
+            ratio: self.trace_ratio,
+            max_bytes: u64::try_from(mib(self.trace_file_mib)).unwrap_or(u64::MAX),
+            scheme: if self.tls_cert.is_some() { "https" } else { "http" },
+        })
+    }
+
     pub(crate) fn drain_times(&self) -> (Duration, Duration) {
         (self.drain_delay, self.drain_timeout)
     }
@@ -235,6 +261,11 @@ fn instances(text: &str) -> Result<usize, String> {
 
 fn batch(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|&n| n > 0).ok_or_else(|| "expected a number from 1 on".to_owned())
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+    ratio.ok_or_else(|| "expected a number from 0 to 1".to_owned())
 }
 
 /// At most a year: an instant can be moved by it.

@@ -8,6 +8,7 @@ use ort_session::{DType, Tensor};
 use crate::budget::Reservation;
 use crate::datatype;
 use crate::failure::Failure;
+use crate::trace::Span;
 
 /// One inference request.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Request {
     pub(crate) deadline: Instant,
     /// The memory of its message, held as long as the inputs.
     pub(crate) reservation: Arc<Reservation>,
+    /// Its span, if it is traced.
+    pub(crate) span: Option<Arc<Span>>,
 }
 
 /// The outputs, in the requested order.

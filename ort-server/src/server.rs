@@ -16,6 +16,7 @@ use crate::listener::Listener;
 use crate::options::{Initial, Options};
 use crate::repository::Repository;
 use crate::tls::{self, TlsError};
+use crate::trace::Tracer;
 use crate::{grpc, http};
 
 /// How long clients have to receive the last answers.
@@ -56,6 +57,14 @@ pub enum ServerError {
         /// The error of the system.
         source: io::Error,
     },
+    /// The file of traces cannot be written.
+    #[error("{}: {source}", path.display())]
+    Traces {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
     /// A model cannot be loaded.
     #[error("{reason}")]
     Model {
@@ -74,7 +83,9 @@ impl Server {
     pub async fn start(options: Options) -> Result<Self, ServerError> {
         let repository = Repository::new(options.settings()?);
         let budget = Budget::new(options.max_requests());
-        let app = Arc::new(App::new(repository, options.limits(), budget, options.has_control()));
+        let tracer = tracer(&options)?;
+        let (limits, has_control) = (options.limits(), options.has_control());
+        let app = Arc::new(App::new(repository, limits, budget, tracer, has_control));
         let tls = |protocols: &[&[u8]]| {
             options.tls().map(|files| tls::acceptor(&files, protocols)).transpose()
         };
@@ -159,7 +170,17 @@ impl Server {
         // Cancelled requests are answered, too.
         tokio::join!(self.http.close(CLOSE_TIME), self.grpc.close(CLOSE_TIME));
         let app = self.app;
-        let _ = spawn_blocking(move || app.repository.close()).await;
+        let close = move || {
+            app.repository.close();
+            app.tracer.iter().for_each(|tracer| tracer.close());
+        };
+        let _ = spawn_blocking(close).await;
         tracing::info!("stopped");
     }
+}
+
+fn tracer(options: &Options) -> Result<Option<Arc<Tracer>>, ServerError> {
+    let Some(settings) = options.traces() else { return Ok(None) };
+    let failed = |source| ServerError::Traces { path: settings.path.clone(), source };
+    Tracer::start(&settings).map(Some).map_err(failed)
 }

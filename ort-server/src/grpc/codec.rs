@@ -15,25 +15,42 @@ use crate::budget::Reservation;
 /// What an element of a list of messages, strings or bytes takes, with the growth of the list.
 const ELEMENT_BYTES: usize = 256;
 
+/// What a message has before it on the wire: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+
 /// The widest number.
 const NUMBER_BYTES: usize = 8;
 
-/// A codec whose messages in are counted.
+/// A codec whose messages in are counted, and come with their reservation.
 #[derive(Debug)]
 pub(super) struct CountingCodec<R, M> {
-    reservation: Arc<Reservation>,
+    counted: Counted,
     messages: PhantomData<(R, M)>,
 }
 
+/// What the body and its messages count against.
+#[derive(Clone, Debug)]
+struct Counted {
+    reservation: Arc<Reservation>,
+    /// Whether each message gets a reservation of its own, split off that of the body.
+    is_stream: bool,
+}
+
 impl<R, M> CountingCodec<R, M> {
+    /// For one message, whose reservation is that of the body.
     pub(super) fn new(reservation: Arc<Reservation>) -> Self {
-        Self { reservation, messages: PhantomData }
+        Self { counted: Counted { reservation, is_stream: false }, messages: PhantomData }
+    }
+
+    /// For a stream of messages.
+    pub(super) fn of_stream(reservation: Arc<Reservation>) -> Self {
+        Self { counted: Counted { reservation, is_stream: true }, messages: PhantomData }
     }
 }
 
 impl<R: Message + 'static, M: Message + Default + 'static> Codec for CountingCodec<R, M> {
     type Encode = R;
-    type Decode = M;
+    type Decode = (M, Arc<Reservation>);
     type Encoder = ProstEncoder<R>;
     type Decoder = CountingDecoder<M>;
 
@@ -42,29 +59,35 @@ impl<R: Message + 'static, M: Message + Default + 'static> Codec for CountingCod
     }
 
     fn decoder(&mut self) -> CountingDecoder<M> {
-        CountingDecoder { reservation: self.reservation.clone(), message: PhantomData }
+        CountingDecoder { counted: self.counted.clone(), message: PhantomData }
     }
 }
 
 #[derive(Debug)]
 pub(super) struct CountingDecoder<M> {
-    reservation: Arc<Reservation>,
+    counted: Counted,
     message: PhantomData<M>,
 }
 
 impl<M: Message + Default> Decoder for CountingDecoder<M> {
-    type Item = M;
+    type Item = (M, Arc<Reservation>);
     type Error = Status;
 
-    fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<M>, Status> {
+    fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
         let bytes = buf.copy_to_bytes(buf.remaining());
         let invalid = |what: String| {
             Status::invalid_argument(format!("the message cannot be decoded: {what}"))
         };
         let n_bytes = decoded_bytes(Level::Request, &bytes);
         let n_bytes = n_bytes.ok_or_else(|| invalid("a field exceeds it".to_owned()))?;
-        self.reservation.add(n_bytes)?;
-        M::decode(bytes).map(Some).map_err(|error| invalid(error.to_string()))
+        let Counted { reservation, is_stream } = &self.counted;
+        reservation.add(n_bytes)?;
+        let own = match is_stream {
+            true => reservation.split(PREFIX_BYTES + bytes.len() + n_bytes),
+            false => reservation.clone(),
+        };
+        let message = M::decode(bytes).map_err(|error| invalid(error.to_string()))?;
+        Ok(Some((message, own)))
     }
 }
 

@@ -60,7 +60,8 @@ fn decode(call: Call, message: ModelInferRequest) -> Result<Request, Failure> {
         None => call.deadline,
     };
     let outputs = message.outputs.into_iter().map(|output| output.name).collect();
-    Ok(Request { inputs, outputs, deadline, reservation: call.reservation })
+    let Call { reservation, span, .. } = call;
+    Ok(Request { inputs, outputs, deadline, reservation, span })
 }
 
 /// # Errors

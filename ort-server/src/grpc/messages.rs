@@ -6,6 +6,8 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
+use crate::report::ModelConfig;
+
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct Empty {}
 
@@ -26,7 +28,7 @@ pub(super) struct ServerMetadataResponse {
     pub(super) extensions: Vec<String>,
 }
 
-/// Of `ModelReady` and `ModelMetadata`.
+/// Of `ModelReady`, `ModelMetadata`, `ModelConfig` and `ModelStatistics`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct ModelRequest {
     #[prost(string, tag = "1")]
@@ -151,10 +153,26 @@ pub(super) struct ModelInferResponse {
     pub(super) model_version: String,
     #[prost(string, tag = "3")]
     pub(super) id: String,
+    #[prost(map = "string, message", tag = "4")]
+    pub(super) parameters: HashMap<String, InferParameter>,
     #[prost(message, repeated, tag = "5")]
     pub(super) outputs: Vec<InferTensor>,
     #[prost(bytes = "bytes", repeated, tag = "6")]
     pub(super) raw_output_contents: Vec<Bytes>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ModelStreamInferResponse {
+    #[prost(string, tag = "1")]
+    pub(super) error_message: String,
+    #[prost(message, optional, tag = "2")]
+    pub(super) infer_response: Option<ModelInferResponse>,
+}
+
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(super) struct ModelConfigResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(super) config: Option<ModelConfig>,
 }
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]

@@ -4,11 +4,13 @@ use tokio::task::spawn_blocking;
 
 use super::Call;
 use super::messages::{
-    Empty, ModelIndex, ModelMetadataResponse, ModelRequest, RepositoryIndexRequest,
-    RepositoryIndexResponse, RepositoryModelRequest, ServerMetadataResponse, TensorMetadata,
+    Empty, ModelConfigResponse, ModelIndex, ModelMetadataResponse, ModelRequest,
+    RepositoryIndexRequest, RepositoryIndexResponse, RepositoryModelRequest,
+    ServerMetadataResponse, TensorMetadata,
 };
 use crate::failure::Failure;
 use crate::model::Port;
+use crate::report::{self, ModelConfig, StatisticsResponse};
 use crate::{EXTENSIONS, PLATFORM, SERVER};
 
 pub(super) async fn server(_: Call, _: Empty) -> Result<ServerMetadataResponse, Failure> {
@@ -33,6 +35,21 @@ pub(super) async fn model(
         inputs: model.description.inputs.iter().map(TensorMetadata::from).collect(),
         outputs: model.description.outputs.iter().map(TensorMetadata::from).collect(),
     })
+}
+
+pub(super) async fn config(
+    call: Call,
+    request: ModelRequest,
+) -> Result<ModelConfigResponse, Failure> {
+    let model = call.app.repository.get(&request.name, &request.version)?;
+    Ok(ModelConfigResponse { config: Some(ModelConfig::of(&model)) })
+}
+
+pub(super) async fn statistics(
+    call: Call,
+    request: ModelRequest,
+) -> Result<StatisticsResponse, Failure> {
+    report::statistics(&call.app, &request.name, &request.version)
 }
 
 impl From<&Port> for TensorMetadata {

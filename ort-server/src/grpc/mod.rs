@@ -6,7 +6,9 @@ mod health;
 mod infer;
 mod messages;
 mod metadata;
+mod stream;
 mod timeout;
+mod trace;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,9 +28,13 @@ use self::timeout::timeout;
 use crate::app::App;
 use crate::budget::{CountedBody, HeldBody, Reservation};
 use crate::failure::Failure;
+use crate::trace::Span;
 
 /// The bytes of a message of any method but `ModelInfer`, whose maximum is an option.
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
+
+/// The one method of streams.
+const STREAM: &str = "ModelStreamInfer";
 
 /// What a method knows of its call, in addition to the message.
 #[derive(Clone, Debug)]
@@ -36,6 +42,7 @@ struct Call {
     app: Arc<App>,
     deadline: Instant,
     reservation: Arc<Reservation>,
+    span: Option<Arc<Span>>,
 }
 
 /// The routes of gRPC: a path for each method.
@@ -56,12 +63,15 @@ pub(crate) fn routes(app: &Arc<App>) -> Router {
         "ModelReady" => health::model_ready,
         "ServerMetadata" => metadata::server,
         "ModelMetadata" => metadata::model,
+        "ModelConfig" => metadata::config,
+        "ModelStatistics" => metadata::statistics,
         "RepositoryIndex" => metadata::index,
         "RepositoryModelLoad" => metadata::load,
         "RepositoryModelUnload" => metadata::unload,
     }
     routes
         .route(&path("ModelInfer"), post(infer_route))
+        .route(&path(STREAM), post(stream::route))
         .fallback(async || {
             Status::unimplemented("the server has no such method")
                 .into_http::<Body>()
@@ -70,16 +80,25 @@ pub(crate) fn routes(app: &Arc<App>) -> Router {
         .layer(from_fn_with_state(app.clone(), admitted))
 }
 
-/// Counts the bytes of the message, and holds their reservation until the response is sent.
+/// Begins the span of a call that is traced, counts the bytes of the message, and holds their reservation until the
+/// response is sent.
 async fn admitted(State(app): State<Arc<App>>, request: HttpRequest, next: Next) -> HttpResponse {
     let reservation = app.budget.reservation();
     let deadline = app.deadline(timeout(request.headers()));
-    let limit = app.limits.max_body;
+    // Each message of a stream has the limit.
+    let is_stream = request.uri().path().ends_with(STREAM);
+    let limit = if is_stream { usize::MAX } else { app.limits.max_body };
+    let span = trace::begin(&app, &request);
     let (mut parts, body) = request.into_parts();
     let body = CountedBody::new(body, limit, reservation.clone()).map_err(Status::from);
-    parts.extensions.insert(Call { app, deadline, reservation: reservation.clone() });
+    let call = Call { app, deadline, reservation: reservation.clone(), span: span.clone() };
+    parts.extensions.insert(call);
     let response = next.run(HttpRequest::from_parts(parts, Body::new(body))).await;
-    response.map(|body| Body::new(HeldBody::new(body, reservation)))
+    let response = response.map(|body| Body::new(HeldBody::new(body, reservation)));
+    match span {
+        Some(span) => trace::ended(span, response),
+        None => response,
+    }
 }
 
 async fn infer_route(request: HttpRequest) -> HttpResponse {
@@ -115,20 +134,27 @@ where
     let mut grpc = Grpc::new(CountingCodec::new(call.reservation.clone()))
         .max_decoding_message_size(max_bytes)
         .max_encoding_message_size(usize::MAX);
-    let service = tower::service_fn(move |request: Request<M>| {
-        let answer = method(call.clone(), request.into_inner());
+    let service = tower::service_fn(move |request: Request<(M, Arc<Reservation>)>| {
+        let (message, _) = request.into_inner();
+        let answer = method(call.clone(), message);
         async { Ok::<_, Status>(Response::new(answer.await?)) }
     });
     match tokio::time::timeout_at(deadline.into(), grpc.unary(service, request)).await {
-        Ok(response) => {
-            // The code for a message whose length exceeds the maximum; no method has it.
-            let status = Status::from_header_map(response.headers());
-            match status.filter(|status| status.code() == Code::OutOfRange) {
-                Some(_) => Status::from(Failure::TooLarge { limit: max_bytes }).into_http::<Body>(),
-                None => response.map(Body::new),
+        Ok(response) => match Status::from_header_map(response.headers()) {
+            Some(status) if status.code() == Code::OutOfRange => {
+                status_of(status, max_bytes).into_http::<Body>()
             }
-        }
+            _ => response.map(Body::new),
+        },
         Err(_) => Status::from(Failure::Late).into_http::<Body>(),
+    }
+}
+
+/// The status of a failed call. The code for a message whose length exceeds the maximum is one that no method has.
+fn status_of(status: Status, max_bytes: usize) -> Status {
+    match status.code() {
+        Code::OutOfRange => Failure::TooLarge { limit: max_bytes }.into(),
+        _ => status,
     }
 }
 

@@ -1,11 +1,13 @@
 //! Calls of the routes, without a connection.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use bytes::Bytes;
 use clap::Parser;
+use futures_util::{StreamExt, stream};
 use http_body_util::BodyExt;
 use ort_session::{DType, Tensor};
 use prost::Message;
@@ -30,12 +32,16 @@ const SHAPE: [usize; 4] = [1, 3, 48, 192];
 
 /// The state of a server with that model.
 fn app() -> Arc<App> {
+    app_with("60")
+}
+
+fn app_with(max_time: &str) -> Arc<App> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../models");
     let options = ["", "--model-repository", folder, "--threads", "1", "--max-body-mib", "2"];
-    let options = Options::parse_from(options);
+    let options = Options::parse_from(options.into_iter().chain(["--max-time", max_time]));
     let repository = Repository::new(options.settings().unwrap());
     repository.load(MODEL).unwrap();
-    Arc::new(App::new(repository, options.limits(), Budget::new(16 << 20), false))
+    Arc::new(App::new(repository, options.limits(), Budget::new(16 << 20), None, false))
 }
 
 /// The answer to a message on the wire.
@@ -44,8 +50,16 @@ async fn sent<R: Message + Default>(
     method: &str,
     message: Bytes,
 ) -> Result<R, Status> {
+    sent_body(app, method, Body::from(message)).await
+}
+
+async fn sent_body<R: Message + Default>(
+    app: &Arc<App>,
+    method: &str,
+    body: Body,
+) -> Result<R, Status> {
     let request = Request::post(format!("/inference.GRPCInferenceService/{method}"));
-    let request = request.header("content-type", "application/grpc").body(Body::from(message));
+    let request = request.header("content-type", "application/grpc").body(body);
     let response = routes(app).oneshot(request.unwrap()).await.unwrap();
     let head = response.headers().clone();
     let body = response.into_body().collect().await.unwrap();
@@ -124,7 +138,20 @@ async fn invalid_calls_have_their_codes() {
     many.inputs = vec![InferTensor::default(); 100_000];
     let many = infer(framed(&many)).await;
     assert_eq!(many.message(), "the requests in progress hold 16777216 bytes, the maximum");
-    let lacking = sent::<Empty>(&app, "ModelStatistics", framed(&Empty {})).await.unwrap_err();
+    let lacking = sent::<Empty>(&app, "TraceSetting", framed(&Empty {})).await.unwrap_err();
     assert_eq!(lacking.code(), Code::Unimplemented);
     assert_eq!(app.budget.used(), 0);
+}
+
+#[tokio::test]
+async fn a_message_whose_rest_does_not_come_is_late() {
+    let app = app_with("0.05");
+    for method in ["ModelInfer", "ModelStreamInfer"] {
+        // A message of nine bytes, of which there is one.
+        let part = Ok::<_, Infallible>(Bytes::from_static(&[0, 0, 0, 0, 9, 1]));
+        let body = Body::from_stream(stream::iter([part]).chain(stream::pending()));
+        let late = sent_body::<Empty>(&app, method, body).await.unwrap_err();
+        assert_eq!(late.code(), Code::DeadlineExceeded, "{method}");
+        assert_eq!(app.budget.used(), 0);
+    }
 }

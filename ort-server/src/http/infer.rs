@@ -11,7 +11,7 @@ use tokio::time::timeout_at;
 
 use super::admission::{read, reservation};
 use super::metadata::{ModelPath, of_path};
-use super::request::{HEADER_LENGTH, decode};
+use super::request::{Context, HEADER_LENGTH, decode};
 use super::response::encode;
 use crate::app::App;
 use crate::failure::Failure;
@@ -35,8 +35,9 @@ pub(super) async fn infer(
     let read = timeout_at((arrival + app.limits.max_time).into(), read(body, &reservation)).await;
     let body = read.map_err(|_| Failure::Late)??;
     let n_bytes = body.len();
-    let decoding = app.clone();
-    let decode = move || decode(&decoding, &body, header, arrival, reservation);
+    let span = parts.extensions.get().cloned();
+    let context = Context { max_time: app.limits.max_time, arrival, reservation, span };
+    let decode = move || decode(&body, header, context);
     let decoded = off_async(n_bytes, decode).await??;
     let model = app.repository.get(name, version)?;
     let outputs = model.infer(decoded.request).await?;

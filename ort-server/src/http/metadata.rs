@@ -16,6 +16,7 @@ use super::json;
 use crate::app::App;
 use crate::failure::Failure;
 use crate::model::Port;
+use crate::report::{self, ModelConfig};
 use crate::{EXTENSIONS, PLATFORM, SERVER};
 
 /// The bytes of a message that is not for inference.
@@ -97,6 +98,27 @@ pub(super) async fn model_ready(
 ) -> Result<StatusCode, Failure> {
     let (name, version) = of_path(&path);
     app.repository.get(name, version).map(|_| StatusCode::OK)
+}
+
+pub(super) async fn config(
+    State(app): State<Arc<App>>,
+    path: ModelPath,
+) -> Result<Response, Failure> {
+    let (name, version) = of_path(&path);
+    let model = app.repository.get(name, version)?;
+    Ok(json(&ModelConfig::of(&model)))
+}
+
+pub(super) async fn statistics(
+    State(app): State<Arc<App>>,
+    path: ModelPath,
+) -> Result<Response, Failure> {
+    let (name, version) = of_path(&path);
+    Ok(json(&report::statistics(&app, name, version)?))
+}
+
+pub(super) async fn all_statistics(State(app): State<Arc<App>>) -> Result<Response, Failure> {
+    Ok(json(&report::statistics(&app, "", "")?))
 }
 
 #[derive(Default, Deserialize)]

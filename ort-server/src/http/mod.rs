@@ -18,7 +18,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::Serialize;
 
-pub(crate) use self::admission::admitted;
+use self::admission::{admitted, traced};
 use crate::app::App;
 use crate::failure::Failure;
 use crate::metrics;
@@ -28,12 +28,15 @@ pub(crate) fn routes(app: &Arc<App>) -> Router {
     let model = Router::new()
         .route("/", get(metadata::model))
         .route("/ready", get(metadata::model_ready))
+        .route("/config", get(metadata::config))
+        .route("/stats", get(metadata::statistics))
         .route("/infer", post(infer::infer));
     Router::new()
         .route("/v2", get(metadata::server))
         .route("/v2/", get(metadata::server))
         .route("/v2/health/live", get(metadata::live))
         .route("/v2/health/ready", get(metadata::ready))
+        .route("/v2/models/stats", get(metadata::all_statistics))
         .nest("/v2/models/{name}", model.clone())
         .nest("/v2/models/{name}/versions/{version}", model)
         .route("/v2/repository/index", post(metadata::index))
@@ -45,6 +48,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Router {
             error(StatusCode::METHOD_NOT_ALLOWED, "the path does not have this method")
         })
         .layer(from_fn_with_state(app.clone(), admitted))
+        .layer(from_fn_with_state(app.clone(), traced))
         .with_state(app.clone())
 }
 

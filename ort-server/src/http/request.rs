@@ -12,11 +12,11 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::data;
-use crate::app::App;
 use crate::budget::Reservation;
 use crate::failure::Failure;
 use crate::raw;
 use crate::request::{Request, declared};
+use crate::trace::Span;
 
 /// A decoded request, and what its response must know.
 #[derive(Debug)]
@@ -24,6 +24,15 @@ pub(super) struct Decoded {
     pub(super) id: Option<String>,
     pub(super) request: Request,
     pub(super) form: Form,
+}
+
+/// What is known of a request before its message is decoded.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) max_time: Duration,
+    pub(super) arrival: Instant,
+    pub(super) reservation: Arc<Reservation>,
+    pub(super) span: Option<Arc<Span>>,
 }
 
 /// Which outputs are raw.
@@ -108,12 +117,11 @@ impl Parameters {
 /// # Errors
 /// If the message is not valid; the error names the input where there is one.
 pub(super) fn decode(
-    app: &App,
     body: &Bytes,
     header: Option<usize>,
-    arrival: Instant,
-    reservation: Arc<Reservation>,
+    context: Context,
 ) -> Result<Decoded, Failure> {
+    let Context { max_time, arrival, reservation, span } = context;
     let header = header.unwrap_or(body.len());
     let Some((json, _)) = body.split_at_checked(header) else {
         let what = format!("{HEADER_LENGTH} is {header}, but the body has {} bytes", body.len());
@@ -143,9 +151,8 @@ pub(super) fn decode(
     let outputs = message.outputs.into_iter().map(|output| output.name).collect();
     // Triton's default, 0, means none.
     let timeout = message.parameters.timeout.filter(|&n| n > 0).map(Duration::from_micros);
-    let most = app.limits.max_time;
-    let deadline = arrival + timeout.map_or(most, |timeout| timeout.min(most));
-    let request = Request { inputs, outputs, deadline, reservation };
+    let deadline = arrival + timeout.map_or(max_time, |timeout| timeout.min(max_time));
+    let request = Request { inputs, outputs, deadline, reservation, span };
     Ok(Decoded { id: message.id, request, form })
 }
 

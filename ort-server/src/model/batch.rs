@@ -14,7 +14,7 @@ pub(crate) struct Batching {
     /// The maximum first dimension.
     pub(crate) max_rows: usize,
     /// How long the first request of a batch waits for others.
-    pub(super) max_delay: Duration,
+    pub(crate) max_delay: Duration,
 }
 
 /// A batch waits no longer, whatever the configuration says.

@@ -47,6 +47,8 @@ pub(crate) struct Runner {
     pub(crate) session: Session,
     pub(crate) description: Description,
     pub(crate) statistics: Statistics,
+    /// Without batching, if the model cannot be batched.
+    pub(crate) scheduling: Scheduling,
     queue: Queue,
 }
 
@@ -73,13 +75,13 @@ impl Model {
         name: &str,
         version: u64,
         session: Session,
-        scheduling: Scheduling,
+        mut scheduling: Scheduling,
     ) -> io::Result<Arc<Self>> {
         let description = Description::of(&session);
-        let batching = scheduling.batching.filter(|_| description.has_batch_dimension);
-        let queue = Queue::new(scheduling.max_queue, batching);
+        scheduling.batching = scheduling.batching.filter(|_| description.has_batch_dimension);
+        let queue = Queue::new(scheduling.max_queue, scheduling.batching);
         let (name, statistics) = (name.to_owned(), Statistics::default());
-        let runner = Runner { name, version, session, description, statistics, queue };
+        let runner = Runner { name, version, session, description, statistics, scheduling, queue };
         let model = Self { runner: Arc::new(runner), workers: Mutex::default() };
         for _ in 0..scheduling.n_instances {
             let runner = model.runner.clone();
@@ -94,6 +96,10 @@ impl Model {
     /// # Errors
     /// If the queue is full, the request does not fit the model, or its run fails or is late.
     pub(crate) async fn infer(&self, request: Request) -> Result<Outputs, Failure> {
+        if let Some(span) = &request.span {
+            span.set("ort.model.name", self.name.as_str());
+            span.set("ort.model.version", self.version);
+        }
         let start = Instant::now();
         let outputs = self.answered(request).await;
         self.statistics.answered(start.elapsed(), outputs.as_ref().map(|_| ()));

@@ -90,6 +90,16 @@ def affine() -> onnx.GraphProto:
     return helper.make_graph(nodes, "affine", inputs, outputs, [numpy_helper.from_array(w, "w")])
 
 
+def affine_inputs(module, x, binary=True):
+    """The input of `affine`, for a client of either protocol."""
+    given = module.InferInput("x", list(x.shape), "FP32")
+    if module.__name__.endswith("http"):
+        given.set_data_from_numpy(x, binary_data=binary)
+    else:
+        given.set_data_from_numpy(x)
+    return [given]
+
+
 def identities() -> onnx.GraphProto:
     """An output for an input of each type."""
     info = helper.make_tensor_value_info

@@ -243,5 +243,5 @@ def test_service_stub_lists_what_the_server_lacks(server):
     with grpc.insecure_channel(server.grpc_address) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         with pytest.raises(grpc.RpcError) as error:
-            stub.ModelStatistics(service_pb2.ModelStatisticsRequest(name="affine"))
+            stub.TraceSetting(service_pb2.TraceSettingRequest(model_name="affine"))
         assert error.value.code() == grpc.StatusCode.UNIMPLEMENTED

@@ -11,7 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
-from conftest import TYPES
+from conftest import TYPES, affine_inputs
 
 #: Values of each type.
 VALUES = {
@@ -30,15 +30,6 @@ VALUES = {
     "FP64": np.array([-0.1, np.nan, 1e300]),
     "BYTES": np.array(["é".encode(), b"", b"a\0b"], np.object_),
 }
-
-
-def affine(module, x, binary=True):
-    given = module.InferInput("x", list(x.shape), "FP32")
-    if module.__name__.endswith("http"):
-        given.set_data_from_numpy(x, binary_data=binary)
-    else:
-        given.set_data_from_numpy(x)
-    return [given]
 
 
 def test_health_and_metadata(client):
@@ -65,7 +56,7 @@ def test_inference_equals_numpy(client, binary):
         outputs = [module.InferRequestedOutput(name, binary_data=binary) for name in ("negated", "y")]
     else:
         outputs = [module.InferRequestedOutput(name) for name in ("negated", "y")]
-    result = client.infer("affine", affine(module, x, binary), outputs=outputs, request_id="id 1")
+    result = client.infer("affine", affine_inputs(module, x, binary), outputs=outputs, request_id="id 1")
     np.testing.assert_allclose(result.as_numpy("y"), expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(result.as_numpy("negated"), -x)
     response = result.get_response()
@@ -90,7 +81,7 @@ def test_every_datatype(client):
 
 def test_empty_tensors(client):
     client, module = client
-    result = client.infer("affine", affine(module, np.zeros((0, 3), np.float32)))
+    result = client.infer("affine", affine_inputs(module, np.zeros((0, 3), np.float32)))
     assert result.as_numpy("y").shape == (0, 4)
 
 
@@ -115,11 +106,11 @@ def test_errors_name_what_is_wrong(client):
     is_http = module.__name__.endswith("http")
     x = np.zeros((1, 3), np.float32)
     for call, status, message in [
-        (lambda: client.infer("none", affine(module, x)), ("404", "NOT_FOUND"), "there is no model `none`"),
-        (lambda: client.infer("affine", affine(module, x[:, :2])), ("400", "INVALID_ARGUMENT"), "input `x`: expected"),
+        (lambda: client.infer("none", affine_inputs(module, x)), ("404", "NOT_FOUND"), "there is no model `none`"),
+        (lambda: client.infer("affine", affine_inputs(module, x[:, :2])), ("400", "INVALID_ARGUMENT"), "input `x`: expected"),
         (lambda: client.infer("affine", []), ("400", "INVALID_ARGUMENT"), "input `x`"),
         (
-            lambda: client.infer("affine", affine(module, x), outputs=[module.InferRequestedOutput("z")]),
+            lambda: client.infer("affine", affine_inputs(module, x), outputs=[module.InferRequestedOutput("z")]),
             ("400", "INVALID_ARGUMENT"),
             "output `z`: the model has no such output; its outputs are y, negated",
         ),
@@ -164,11 +155,11 @@ def test_concurrent_clients(client, server):
     rows = [np.full((n % 4 + 1, 3), n, np.float32) for n in range(64)]
     if module.__name__.endswith("http"):
         with server.http(concurrency=8) as many:
-            requests = [many.async_infer("affine", affine(module, x)) for x in rows]
+            requests = [many.async_infer("affine", affine_inputs(module, x)) for x in rows]
             results = [request.get_result() for request in requests]
     else:
         with ThreadPoolExecutor(8) as pool:
-            results = list(pool.map(lambda x: client.infer("affine", affine(module, x)), rows))
+            results = list(pool.map(lambda x: client.infer("affine", affine_inputs(module, x)), rows))
     for x, result in zip(rows, results, strict=True):
         np.testing.assert_array_equal(result.as_numpy("negated"), -x)
 

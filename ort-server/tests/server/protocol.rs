@@ -24,7 +24,7 @@ fn metadata_describes_server_and_models() {
     let expected = json!({
         "name": "ort-server",
         "version": env!("CARGO_PKG_VERSION"),
-        "extensions": ["binary_tensor_data", "model_repository"],
+        "extensions": ["binary_tensor_data", "model_configuration", "model_repository", "statistics"],
     });
     assert_eq!(server.get("/v2").ok(), expected);
     let tensor = |name: &str| json!({"name": name, "datatype": "FP32", "shape": [-1, 3]});
