@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures ort-server beside FastAPI + onnxruntime (uvicorn): latency and throughput with several clients.
+"""Compares ort-server with FastAPI + onnxruntime (uvicorn) and KServe's Python server + onnxruntime: latency and throughput.
 
     cargo build --release -p ort-server
-    python3 tools/compare_servers.py [--model models/ppocr_cls/model.onnx --shape 1,3,48,192] [--clients 8] [--seconds 5]
+    python3 tools/compare_servers.py [--cases ppocr_cls,magika] [--clients 8] [--seconds 3] [--update docs/server.md]
 
-Both run the same model in one process on all cores and exchange raw float tensors over HTTP/1.1 on kept connections. The
-clients are threads with prepared messages. Rounds of the servers alternate; of each, the round with the highest throughput
-counts. Outputs are compared first. `--batch N` lets ort-server join requests.
+All run the same model in one process on all cores, and exchange raw tensors over HTTP/1.1 on kept connections, one row per request.
+Rounds of the servers alternate; of each, the round with the highest throughput counts. Outputs are compared first. `--batch N`
+lets ort-server join requests. Models that `make_models.py` has not written are omitted.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -29,7 +27,12 @@ environment.enter("requirements-servers.txt", "venv-servers")
 
 import numpy as np
 
+from engines.work import CASES
+from peers import http_load, machine, report
+
 ROOT = environment.TOOLS.parent
+#: The protocol's names of the types.
+DATATYPES = {"float32": "FP32", "int32": "INT32", "int64": "INT64"}
 
 
 class Peer:
@@ -49,11 +52,6 @@ class Peer:
                     sys.exit(f"{name} ended with {self.process.returncode}")
                 time.sleep(0.05)
 
-    def connect(self) -> socket.socket:
-        connection = socket.create_connection(("127.0.0.1", self.port))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connection
-
     def memory(self) -> float:
         """Resident MiB."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
@@ -61,111 +59,101 @@ class Peer:
 
 
 def free_port() -> int:
+    import socket
+
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
 
 
-def exchange(connection: socket.socket, message: bytes) -> bytes:
-    """Sends a request, and returns the body of the response."""
-    connection.sendall(message)
-    received = b""
-    while (end := received.find(b"\r\n\r\n")) < 0:
-        received += connection.recv(1 << 16)
-    head = received[:end].lower()
-    if not head.startswith(b"http/1.1 200"):
-        raise RuntimeError(received.decode(errors="replace"))
-    length = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
-    while len(received) < end + 4 + length:
-        received += connection.recv(1 << 16)
-    return received[end + 4 :]
+def servers(args: argparse.Namespace, path: Path, feed: dict[str, np.ndarray], outputs: list[str], folder: str) -> list[Peer]:
+    """The three servers of a model, which are ready."""
+    (Path(folder) / "m").mkdir()
+    (Path(folder) / "m" / f"model{path.suffix}").symlink_to(path.resolve())
+    body = b"".join(array.tobytes() for array in feed.values())
+    inputs = [
+        {"name": name, "shape": array.shape, "datatype": DATATYPES[array.dtype.name], "parameters": {"binary_data_size": array.nbytes}}
+        for name, array in feed.items()
+    ]
+    wanted = [{"name": name, "parameters": {"binary_data": True}} for name in outputs]
+    head = json.dumps({"inputs": inputs, "outputs": wanted}).encode()
+    length = f"Inference-Header-Content-Length: {len(head)}\r\nContent-Type: application/octet-stream\r\n"
+    message = http_load.post("/v2/models/m/infer", length, head + body)
+    options = {"cwd": environment.TOOLS / "peers", "env": {**os.environ, "MODEL": str(path.resolve())}}
+    program = [args.program, "--model-repository", folder, "--host", "127.0.0.1", "--http-port", "PORT", "--grpc-port", "0"]
+    program += ["--max-batch", str(args.batch)]
+    fastapi = [sys.executable, "-m", "uvicorn", "fastapi_server:app", "--port", "PORT", "--log-level", "warning"]
+    described = json.dumps([[name, array.dtype.name, array.shape] for name, array in feed.items()])
+    kserve = [sys.executable, "kserve_server.py", "--http_port", "PORT"]
+    return [
+        Peer("ort-server", program, "/v2/health/ready", message),
+        Peer("FastAPI", fastapi, "/ready", http_load.post("/infer", f"inputs: {described}\r\n", body), **options),
+        Peer("KServe", kserve, "/v2/health/ready", message, **options),
+    ]
 
 
-def load(peer: Peer, n_clients: int, seconds: float) -> list[float]:
-    """The latencies of all requests that clients send one after the other."""
-    latencies, end = [], time.perf_counter() + seconds
+def measured(args: argparse.Namespace, case: str, folder: str) -> list[list[str]]:
+    import onnxruntime
 
-    def client() -> None:
-        with peer.connect() as connection:
-            start = time.perf_counter()
-            while start < end:
-                exchange(connection, peer.message)
-                now = time.perf_counter()
-                latencies.append(now - start)
-                start = now
+    path, makers, _ = CASES[case]
+    feed = {name: rows([1]) for name, rows in makers.items()}
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    expected = session.run(None, feed)
+    del session
+    peers = servers(args, path, feed, names, folder)
+    try:
+        for peer in peers:
+            check(peer, expected)
+            http_load.load(peer.port, peer.message, args.clients, min(1, args.seconds))
+        for _ in range(args.rounds):
+            for peer in peers:
+                peer.rounds.append(http_load.load(peer.port, peer.message, args.clients, args.seconds))
+        return lines(case, peers, args.seconds)
+    finally:
+        for peer in peers:
+            peer.process.terminate()
 
-    threads = [threading.Thread(target=client) for _ in range(n_clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return latencies
+
+def check(peer: Peer, expected: list[np.ndarray]) -> None:
+    body = http_load.exchange(peer.port, peer.message)
+    raw = body[len(body) - sum(output.nbytes for output in expected) :]
+    for output in expected:
+        found = np.frombuffer(raw, output.dtype, output.size).reshape(output.shape)
+        np.testing.assert_allclose(found, output, rtol=2e-3, atol=2e-4, err_msg=peer.name)
+        raw = raw[output.nbytes :]
 
 
-def post(path: str, headers: str, body: bytes) -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
-    return head.encode() + body
+def lines(case: str, peers: list[Peer], seconds: float) -> list[list[str]]:
+    found, ours = [], max(map(len, peers[0].rounds))
+    for peer in peers:
+        best = max(peer.rounds, key=len)
+        p50, p99 = np.percentile(best, [50, 99]) * 1e3
+        numbers = [f"{p50:.2f}", f"{p99:.2f}", f"{len(best) / seconds:.0f}", f"{ours / len(best):.2f}", f"{peer.memory():.0f}"]
+        found.append([case, peer.name, *numbers])
+    return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", type=Path, default=ROOT / "models/ppocr_cls/model.onnx")
-    parser.add_argument("--shape", default="1,3,48,192", help="of the model's one input, of floats")
+    parser.add_argument("--cases", default="ppocr_cls,magika,mobilenetv2,resnet50,minilm")
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=5, help="of a round")
+    parser.add_argument("--seconds", type=float, default=3, help="of a round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch", type=int, default=1, help="the maximum batch of ort-server")
     parser.add_argument("--program", default=str(ROOT / "target/release/ort-server"))
-    arguments = parser.parse_args()
-
-    import onnxruntime
-
-    shape = [int(size) for size in arguments.shape.split(",")]
-    x = np.random.default_rng(0).random(shape, np.float32)
-    session = onnxruntime.InferenceSession(arguments.model, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    output = session.get_outputs()[0].name
-    expected = session.run([output], {name: x})[0]
-    del session
-
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "m").mkdir()
-        (Path(folder) / "m" / f"model{arguments.model.suffix}").symlink_to(arguments.model.resolve())
-        given = {"name": name, "shape": shape, "datatype": "FP32", "parameters": {"binary_data_size": x.nbytes}}
-        wanted = {"name": output, "parameters": {"binary_data": True}}
-        head = json.dumps({"inputs": [given], "outputs": [wanted]}).encode()
-        message = post("/v2/models/m/infer", f"Inference-Header-Content-Length: {len(head)}\r\n", head + x.tobytes())
-        command = [arguments.program, "--model-repository", folder, "--host", "127.0.0.1", "--http-port", "PORT"]
-        command += ["--grpc-port", "0", "--max-batch", str(arguments.batch)]
-        ours = Peer("ort-server", command, "/v2/health/ready", message)
-        command = [sys.executable, "-m", "uvicorn", "fastapi_server:app", "--port", "PORT", "--log-level", "warning"]
-        message = post("/infer", f"shape: {arguments.shape}\r\n", x.tobytes())
-        options = {"cwd": environment.TOOLS / "peers", "env": {**os.environ, "MODEL": str(arguments.model.resolve())}}
-        theirs = Peer("FastAPI + onnxruntime", command, "/ready", message, **options)
-        try:
-            for peer in (ours, theirs):
-                with peer.connect() as connection:
-                    found = np.frombuffer(exchange(connection, peer.message)[-expected.nbytes :], np.float32)
-                np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-3, atol=1e-5)
-                load(peer, arguments.clients, min(1, arguments.seconds))
-            for _ in range(arguments.rounds):
-                for peer in (ours, theirs):
-                    peer.rounds.append(load(peer, arguments.clients, arguments.seconds))
-            report([ours, theirs], arguments.seconds)
-        finally:
-            for peer in (ours, theirs):
-                peer.process.terminate()
+    parser.add_argument("--update", type=Path, metavar="FILE", help="a document to update")
+    args = parser.parse_args()
+    table = [["model", "server", "p50 ms", "p99 ms", "requests/s", "ort-server's throughput is", "MiB"]]
+    for case in args.cases.split(","):
+        if CASES[case][0].exists():
+            with tempfile.TemporaryDirectory() as folder:
+                table += measured(args, case, folder)
+    where = machine.describe(args.program, ["onnxruntime", "fastapi", "uvicorn", "kserve"])
+    print(where, report.as_text(table), sep="\n\n")
+    if args.update:
+        report.update(args.update, "servers", report.section(where, report.as_markdown(table)))
     return 0
-
-
-def report(peers: list[Peer], seconds: float) -> None:
-    print(f"{'':24} {'p50 ms':>8} {'p99 ms':>8} {'requests/s':>11} {'MiB':>7}")
-    for peer in peers:
-        best = max(peer.rounds, key=len)
-        p50, p99 = np.percentile(best, [50, 99]) * 1e3
-        print(f"{peer.name:24} {p50:8.2f} {p99:8.2f} {len(best) / seconds:11.1f} {peer.memory():7.0f}")
-    ours, theirs = (max(map(len, peer.rounds)) for peer in peers)
-    print(f"throughput: {ours / theirs:.2f}x")
 
 
 if __name__ == "__main__":

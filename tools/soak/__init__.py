@@ -1,0 +1,1 @@
+"""Requests of all kinds to a server; `soak_server.py` is the command."""
