@@ -8,6 +8,7 @@ import random
 import re
 import socket
 import threading
+import time
 import urllib.request
 from pathlib import Path
 
@@ -80,6 +81,7 @@ class Client:
     def __init__(self, target: Target, seed: int):
         self.target, self.random = target, random.Random(seed)
         self.http = http.client.HTTPConnection(target.host, target.http_port, timeout=300)
+        self.used = time.monotonic()
         self.channel = grpc.insecure_channel(target.grpc_address, [("grpc.use_local_subchannel_pool", 1)])
         self.stub = service_pb2_grpc.GRPCInferenceServiceStub(self.channel)
 
@@ -91,6 +93,10 @@ class Client:
         self.channel.close()
 
     def chosen(self):
+        # The server closes a connection that has been idle for 30 s.
+        if time.monotonic() - self.used > 10:
+            self.http.close()
+        self.used = time.monotonic()
         return self.random.choice(KINDS)
 
     def array(self) -> np.ndarray:

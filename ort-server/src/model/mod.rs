@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 pub(crate) use self::batch::Batching;
 pub(crate) use self::description::{Description, Port};
 use self::queue::{Job, Queue};
-use crate::failure::Failure;
+use crate::failure::{Class, Failure};
 use crate::request::{Outputs, Request};
 use crate::statistics::Statistics;
 
@@ -102,6 +102,11 @@ impl Model {
         }
         let start = Instant::now();
         let outputs = self.answered(request).await;
+        if let Err(failure) = &outputs
+            && failure.class() == Class::Internal
+        {
+            tracing::error!(model = self.name, "{failure}");
+        }
         self.statistics.answered(start.elapsed(), outputs.as_ref().map(|_| ()));
         outputs
     }

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use ort_session::{Cancel, RunError, RunInputs, RunOptions, Tensor, Value};
+use ort_session::{Cancel, RunError, RunInputs, RunOptions, Severity, Tensor, Value};
 
 use super::batch::{self, concatenated, split};
 use super::queue::Job;
@@ -105,6 +105,10 @@ impl Run<'_> {
     ) -> Result<T, Failure> {
         if let Some(names) = model.description.selected(self.requested) {
             options = options.outputs(names);
+        }
+        // A request that fails is answered with the reason; clients do not fill the log.
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            options = options.log_severity(Severity::Fatal);
         }
         let inputs: RunInputs<'_> =
             self.inputs.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();

@@ -17,7 +17,7 @@ import tritonclient.http
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
-from conftest import Server
+from conftest import Server, affine_inputs
 
 FOREVER = 2**50
 
@@ -237,6 +237,16 @@ def test_sigterm_answers_what_is_in_progress(folder):
         assert all(error is None for _, error in answers), answers
         assert server.process.wait(timeout=120) == 0
     server.reading.join()
+
+
+def test_invalid_requests_do_not_fill_the_log(folder):
+    server = Server(folder)
+    with server.grpc() as client:
+        for columns in (2, 4):
+            with pytest.raises(InferenceServerException, match="input `x`"):
+                client.infer("affine", affine_inputs(tritonclient.grpc, np.ones((1, columns), np.float32)))
+    assert server.stop() == 0
+    assert not [line for line in server.log if "ERROR" in line or "WARN" in line]
 
 
 def test_service_stub_lists_what_the_server_lacks(server):
