@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests ort-server with clients from PyPI: tritonclient over HTTP and gRPC.
+"""Tests ort-server with clients from PyPI: tritonclient over HTTP and gRPC, and a short load of valid and invalid requests.
 
     python3 tools/check_server.py [--release] [-- PYTEST ARGUMENTS…]
 
@@ -35,7 +35,11 @@ def main() -> int:
     program = f"{target}/{'release' if arguments.release else 'debug'}/ort-server"
     tests = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", str(ROOT / "ort-server" / "tests" / "clients")]
     command = [*tests, *arguments.pytest]
-    return subprocess.call(command, cwd=environment.TARGET, env={**os.environ, "ORT_SERVER": program})
+    status = subprocess.call(command, cwd=environment.TARGET, env={**os.environ, "ORT_SERVER": program})
+    if status or arguments.pytest:
+        return status
+    # A short load: its memory is not judged.
+    return subprocess.call([str(python), str(environment.TOOLS / "soak_server.py"), "--minutes", "0.1", "--program", program])
 
 
 if __name__ == "__main__":

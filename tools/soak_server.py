@@ -35,6 +35,8 @@ from soak import requests
 MAX_GROWTH = 0.05
 #: The shortest time for which growth can be told from what the first runs need.
 MIN_SECONDS = 300
+#: How much longer a load may take until each kind of request has been sent.
+MORE_SECONDS = 120
 #: How long the server has to close connections and to end idle threads.
 IDLE_SECONDS = 60
 
@@ -59,6 +61,7 @@ class Load:
         self.outcomes: collections.Counter = collections.Counter()
         self.faults: list[str] = []
         self.end = time.monotonic() + seconds
+        self.last_end = self.end + MORE_SECONDS
         self.lock = threading.Lock()
         self.threads = [threading.Thread(target=self.run, args=(target, i)) for i in range(n_clients)]
         for thread in self.threads:
@@ -66,7 +69,7 @@ class Load:
 
     def run(self, target: requests.Target, seed: int) -> None:
         with requests.Client(target, seed) as client:
-            while time.monotonic() < self.end and not self.faults:
+            while not self.is_over():
                 kind = client.chosen()
                 try:
                     outcome = kind(client)
@@ -76,6 +79,20 @@ class Load:
                         self.faults.append(f"{kind.__name__} (client {seed}): {type(fault).__name__}: {fault}")
                 with self.lock:
                     self.outcomes[kind.__name__, outcome] += 1
+
+
+    def is_over(self) -> bool:
+        """A short load ends later, when each kind and outcome has occurred."""
+        now = time.monotonic()
+        is_complete = not missing(self.outcomes) or now > self.last_end
+        return bool(self.faults) or (now > self.end and is_complete)
+
+
+def missing(outcomes: collections.Counter) -> list[str]:
+    """The kinds and outcomes that have not occurred."""
+    outcomes = list(outcomes)
+    kinds, found = {kind for kind, _ in outcomes}, {outcome for _, outcome in outcomes}
+    return [*({kind.__name__ for kind in requests.KINDS} - kinds), *({"answered", "rejected"} - found)]
 
 
 def check(is_true: bool, what: str, faults: list[str]) -> None:
@@ -95,20 +112,17 @@ def growth(samples: list[float]) -> float:
 def idle(process: Process, target: requests.Target, before: tuple[float, int, int], faults: list[str]) -> None:
     """Waits until nothing is left of the load."""
     end = time.monotonic() + IDLE_SECONDS
-    while True:
-        left = {
-            "files": process.sample()[1] - before[1],
-            "threads": process.sample()[2] - before[2],
-            "requests": target.metric("ort_active_requests"),
-            "bytes of requests": target.metric("ort_request_memory_bytes"),
-        }
-        left = {name: n for name, n in left.items() if n > 0}
-        if not left:
-            return
-        if time.monotonic() > end:
-            faults.append(f"left when the load has ended: {left}")
-            return
+    while any(now > then for now, then in zip(process.sample()[1:], before[1:])) and time.monotonic() < end:
+        # A request would keep a thread.
         time.sleep(0.2)
+    _, n_files, n_threads = process.sample()
+    left = {
+        "files": n_files - before[1],
+        "threads": n_threads - before[2],
+        "requests": target.metric("ort_active_requests"),
+        "bytes of requests": target.metric("ort_request_memory_bytes"),
+    }
+    check(max(left.values()) <= 0, f"left when the load has ended: {left}", faults)
 
 
 def soak(args: argparse.Namespace, folder: Path) -> tuple[list[list[str]], list[str]]:
@@ -130,12 +144,7 @@ def soak(args: argparse.Namespace, folder: Path) -> tuple[list[list[str]], list[
     check(server.stop() == 0, "the server did not end with 0", faults)
     bugs = [line for line in server.log if "ERROR" in line or "panicked" in line]
     check(not bugs, f"the server reports bugs: {bugs[:3]}", faults)
-    for kind in requests.KINDS:
-        seen = sum(n for (name, _), n in load.outcomes.items() if name == kind.__name__)
-        check(seen > 0, f"no request of the kind {kind.__name__} was sent", faults)
-    for outcome in ("answered", "rejected"):
-        n = sum(n for (_, found), n in load.outcomes.items() if found == outcome)
-        check(n > 0, f"no request was {outcome}", faults)
+    check(not missing(load.outcomes), f"kinds and outcomes that did not occur: {missing(load.outcomes)}", faults)
     resident = [sample[0] for sample in samples[len(samples) // 5 :]]
     if seconds >= MIN_SECONDS:
         grown = growth(resident)
