@@ -23,7 +23,7 @@ class Client:
 
     def begin(self) -> None:
         self.start, self.n_sent = time.perf_counter(), 0
-        self.received, self.length = bytearray(), 0
+        self.received = bytearray()
         self.send()
 
     def send(self) -> None:
@@ -43,18 +43,38 @@ class Client:
         if not part:
             raise ConnectionError("the server closed the connection")
         self.received += part
-        if not self.length:
-            end = self.received.find(b"\r\n\r\n")
-            if end < 0:
-                return None
-            head = bytes(self.received[:end]).lower()
-            if not head.startswith(b"http/1.1 200"):
-                raise ConnectionError(self.received.decode(errors="replace"))
-            self.length = end + 4 + int(head.split(b"content-length:")[1].split(b"\r\n")[0])
-        if len(self.received) < self.length:
+        body = body_of(self.received)
+        if body is not None:
+            self.latencies.append(time.perf_counter() - self.start)
+        return body
+
+
+def body_of(response: bytearray) -> bytes | None:
+    """The body of a response, None until it is complete."""
+    end = response.find(b"\r\n\r\n") + 4
+    if end < 4:
+        return None
+    head = bytes(response[:end]).lower()
+    if not head.startswith(b"http/1.1 200"):
+        raise ConnectionError(response.decode(errors="replace"))
+    if b"\r\ntransfer-encoding: chunked" in head:
+        return chunks(response, end)
+    start = head.index(b"\r\ncontent-length:") + 17
+    length = int(head[start : head.index(b"\r\n", start)])
+    return bytes(response[end : end + length]) if len(response) >= end + length else None
+
+
+def chunks(response: bytearray, start: int) -> bytes | None:
+    body = b""
+    while (end := response.find(b"\r\n", start)) >= 0:
+        size = int(response[start:end], 16)
+        start = end + 2 + size + 2
+        if len(response) < start:
             return None
-        self.latencies.append(time.perf_counter() - self.start)
-        return bytes(self.received[self.received.find(b"\r\n\r\n") + 4 :])
+        if size == 0:
+            return body
+        body += response[end + 2 : end + 2 + size]
+    return None
 
 
 def post(path: str, headers: str, body: bytes) -> bytes:

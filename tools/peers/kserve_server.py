@@ -28,9 +28,9 @@ class OnnxModel(Model):
         outputs = []
         for name, result in zip(self.names, results):
             output = InferOutput(name, list(result.shape), from_np_dtype(result.dtype))
-            output.set_data_from_numpy(result, binary_data=True)
+            output.set_data_from_numpy(result)
             outputs.append(output)
-        return InferResponse(payload.id, self.name, outputs)
+        return InferResponse(payload.id or "", self.name, outputs, use_binary_outputs=True)
 
 
 if __name__ == "__main__":
