@@ -3,7 +3,7 @@
 
     python3 tools/check_wasm.py --release && python3 tools/compare_wasm.py [FOLDER…]
 
-A folder has a `model.ort` and a `test_data_set_0`; the default is those of models/. Needs the npm registry. Each number is the best of
+A folder has a `model.ort` or `model.onnx`, and a `test_data_set_0`; the default is those of models/. Needs the npm registry. Each number is the best of
 several processes, which alternate.
 """
 

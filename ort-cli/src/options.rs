@@ -47,6 +47,8 @@ const ISAS: Words<IsaChoice> = &[
     ("amx", IsaChoice::Amx),
     ("avx512", IsaChoice::Avx512),
     ("avx2", IsaChoice::Avx2),
+    ("neon", IsaChoice::Neon),
+    ("simd128", IsaChoice::Simd128),
     ("generic", IsaChoice::Generic),
 ];
 

@@ -49,6 +49,10 @@ pub enum IsaChoice {
     Avx512,
     /// AVX2 and FMA.
     Avx2,
+    /// NEON of aarch64.
+    Neon,
+    /// The 128-bit vectors of WebAssembly; on aarch64 NEON without kernels of its own.
+    Simd128,
     /// The target's baseline.
     Generic,
 }
@@ -93,6 +97,8 @@ impl IsaChoice {
             IsaChoice::Amx => "amx",
             IsaChoice::Avx512 => "avx512",
             IsaChoice::Avx2 => "avx2",
+            IsaChoice::Neon => "neon",
+            IsaChoice::Simd128 => "simd128",
             IsaChoice::Generic => "generic",
         };
         Isa::by_name(name).ok_or(UnavailableIsa { name })
@@ -107,9 +113,11 @@ impl FromStr for IsaChoice {
             "amx" => Ok(IsaChoice::Amx),
             "avx512" => Ok(IsaChoice::Avx512),
             "avx2" => Ok(IsaChoice::Avx2),
+            "neon" => Ok(IsaChoice::Neon),
+            "simd128" => Ok(IsaChoice::Simd128),
             "generic" => Ok(IsaChoice::Generic),
             _ => {
-                let known = &["amx", "avx512", "avx2", "generic"];
+                let known = &["amx", "avx512", "avx2", "neon", "simd128", "generic"];
                 Err(ParseOptionError { found: word.to_owned(), known })
             }
         }

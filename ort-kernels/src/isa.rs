@@ -11,10 +11,9 @@
 
 pub use denormals::{FlushDenormals, WatchDenormals};
 pub use set::Isa;
-pub use token::{Amx, Avx2, Avx512, Avx512Vnni};
+pub use token::{Amx, Avx2, Avx512, Avx512Vnni, Neon, NeonDotprod, Simd128};
 
-/// Passes the feature list of a token to the macro `$then`.
-#[cfg(target_arch = "x86_64")]
+/// Passes the feature list of a token to the macro `$then`: empty, if the target's baseline includes them.
 macro_rules! features {
     (Avx512 $then:ident $($rest:tt)*) => {
         $then! { ["avx512f" "avx512bw" "avx512dq" "avx512vl" "avx2" "fma" "f16c"] $($rest)* }
@@ -25,6 +24,9 @@ macro_rules! features {
         }
     };
     (Avx2 $then:ident $($rest:tt)*) => { $then! { ["avx2" "fma" "f16c"] $($rest)* } };
+    (NeonDotprod $then:ident $($rest:tt)*) => { $then! { ["dotprod" "neon"] $($rest)* } };
+    (Neon $then:ident $($rest:tt)*) => { $then! { [] $($rest)* } };
+    (Simd128 $then:ident $($rest:tt)*) => { $then! { [] $($rest)* } };
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -32,22 +34,52 @@ macro_rules! detected {
     ([$($feature:tt)+]) => { $(std::arch::is_x86_feature_detected!($feature))&&+ };
 }
 
+#[cfg(target_arch = "aarch64")]
+macro_rules! detected {
+    ([$($feature:tt)+]) => { $(std::arch::is_aarch64_feature_detected!($feature))&&+ };
+}
+
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
+mod control;
 mod denormals;
 mod set;
 mod token;
 
-#[cfg(target_arch = "x86_64")]
+/// Compiles an item or statement only for processors that may have the instructions of a token.
+macro_rules! cfg_isa {
+    (Neon $($code:tt)*) => { #[cfg(target_arch = "aarch64")] $($code)* };
+    (NeonDotprod $($code:tt)*) => { #[cfg(target_arch = "aarch64")] $($code)* };
+    (Simd128 $($code:tt)*) => {
+        #[cfg(any(target_arch = "aarch64", target_feature = "simd128"))] $($code)*
+    };
+    ($isa:ident $($code:tt)*) => { #[cfg(target_arch = "x86_64")] $($code)* };
+}
+
 macro_rules! enabled {
+    ([] $item:item) => { $item };
     ([$($feature:tt)+] $item:item) => { #[target_feature($(enable = $feature),+)] $item };
 }
 
 /// `kernel! { Avx512 => fn f<const R: usize>(x: &[f32]) { … } }` is `fn f(token: Avx512, x:
 /// &[f32])`, safe to call, whose body is compiled with the features that the token proves.
-#[cfg(target_arch = "x86_64")]
 macro_rules! kernel {
-    ($(#[$meta:meta])* $isa:ident => $vis:vis fn $name:ident
+    ($(#[$meta:meta])* $isa:ident => $($function:tt)*) => {
+        features! { $isa compiled $isa, $(#[$meta])* $($function)* }
+    };
+}
+
+macro_rules! compiled {
+    ([] $isa:ident, $(#[$meta:meta])* $vis:vis fn $name:ident
+     $(<$(const $const:ident : $const_ty:ty),+>)? $([$generic:ident : $bound:path])?
+     ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        $vis fn $name $(<$(const $const: $const_ty),+>)? $(<$generic: $bound>)? (
+            _: $crate::$isa,
+            $($arg: $ty),*
+        ) $(-> $ret)? $body
+    };
+    ($features:tt $isa:ident, $(#[$meta:meta])* $vis:vis fn $name:ident
      $(<$(const $const:ident : $const_ty:ty),+>)? $([$generic:ident : $bound:path])?
      ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*
@@ -56,7 +88,7 @@ macro_rules! kernel {
             _: $crate::$isa,
             $($arg: $ty),*
         ) $(-> $ret)? {
-            features! { $isa enabled
+            enabled! { $features
                 fn inner $(<$(const $const: $const_ty),+>)? $(<$generic: $bound>)? (
                     $($arg: $ty),*
                 ) $(-> $ret)? $body
@@ -127,6 +159,12 @@ pub(crate) fn prefetch<const LEVEL: i32>(line: *const f32) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;
 }
+
+#[cfg(any(target_arch = "aarch64", target_feature = "simd128"))]
+pub(crate) mod simd128;
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod dotprod;
 
 /// Loads and stores of registers from and to slices: the length is in the type, or determines the mask.
 #[cfg(target_arch = "x86_64")]
@@ -295,81 +333,6 @@ pub(crate) mod x86 {
             unsafe { _mm256_storeu_si256(x.as_mut_ptr().cast(), lanes) }
         }
     }
-}
-
-/// The register with the floating-point modes of this thread.
-#[cfg(target_arch = "x86_64")]
-mod control {
-    use std::arch::asm;
-
-    pub(super) type Word = u32;
-    /// Flush-to-zero (bit 15) and denormals-are-zero (bit 6). Source: Intel SDM volume 1, 10.2.3.
-    pub(super) const FLUSH: Word = 1 << 15 | 1 << 6;
-    /// The sticky flag of a denormal operand (bit 1).
-    pub(super) const OPERAND_SEEN: Word = 1 << 1;
-    /// The sticky flag of an underflow (bit 4).
-    pub(super) const RESULT_SEEN: Word = 1 << 4;
-    pub(super) const DENORMAL_SEEN: Word = OPERAND_SEEN | RESULT_SEEN;
-
-    pub(super) fn read() -> Word {
-        let mut word = 0;
-        // SAFETY: stores four bytes into `word`, which outlives the instruction.
-        unsafe {
-            asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack, preserves_flags));
-        }
-        word
-    }
-
-    pub(super) fn write(word: Word) {
-        // SAFETY: loads four bytes of `word`, which came from `read` with defined bits changed, so
-        // no reserved bit is set. Exceptions stay masked and rounding is unchanged; only the treatment of denormals
-        // changes, as the caller intends for all following operations.
-        // The compiler assumes the default mode: constant folding keeps denormals,
-        // and nothing else follows from the assumption.
-        unsafe {
-            asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack));
-        }
-    }
-}
-
-#[cfg(target_arch = "aarch64")]
-mod control {
-    use std::arch::asm;
-
-    pub(super) type Word = u64;
-    /// Flush-to-zero (bit 24). Source: Arm ARM, FPCR.
-    pub(super) const FLUSH: Word = 1 << 24;
-    /// The sticky flags are in another register, FPSR, and are not read.
-    pub(super) const OPERAND_SEEN: Word = 0;
-    pub(super) const RESULT_SEEN: Word = 0;
-    pub(super) const DENORMAL_SEEN: Word = 0;
-
-    pub(super) fn read() -> Word {
-        let word;
-        // SAFETY: reads a register that user code may read.
-        unsafe { asm!("mrs {}, fpcr", out(reg) word, options(nomem, nostack)) }
-        word
-    }
-
-    pub(super) fn write(word: Word) {
-        // SAFETY: writes a register that user code may write, with only the flush bit changed.
-        unsafe { asm!("msr fpcr, {}", in(reg) word, options(nostack)) }
-    }
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod control {
-    pub(super) type Word = u32;
-    pub(super) const FLUSH: Word = 0;
-    pub(super) const OPERAND_SEEN: Word = 0;
-    pub(super) const RESULT_SEEN: Word = 0;
-    pub(super) const DENORMAL_SEEN: Word = 0;
-
-    pub(super) fn read() -> Word {
-        0
-    }
-
-    pub(super) fn write(_: Word) {}
 }
 
 #[cfg(test)]

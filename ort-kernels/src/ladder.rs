@@ -21,39 +21,40 @@ macro_rules! ladder {
     };
     (@rungs $name:ident $params:tt $args:tt
      $($isa:ident => $variant:ident),+ ; $generic:ident) => {
-        $(#[cfg(target_arch = "x86_64")] mod $variant;)+
+        $(cfg_isa! { $isa mod $variant; })+
         mod $generic;
 
         ladder! { @run $name $params $args $($isa => $variant),+ ; $generic }
 
         /// Describes the best variant `isa` allows.
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "one variant"))]
         fn best(isa: $crate::Isa) -> Variant {
-            $(#[cfg(target_arch = "x86_64")]
-            if ladder!(@token $isa isa).is_some() {
-                return $variant::VARIANT;
+            let _ = isa;
+            $(cfg_isa! { $isa
+                if ladder!(@token $isa isa).is_some() {
+                    return $variant::VARIANT;
+                }
             })+
             $generic::VARIANT
         }
 
         /// Every variant with the instruction set it needs, `None` if this machine does not support it.
         pub fn all() -> impl Iterator<Item = (Variant, Option<$crate::Isa>)> {
-            [
-                $(#[cfg(target_arch = "x86_64")]
-                ($variant::VARIANT, $crate::$isa::detect().map($crate::Isa::from)),)+
-                ($generic::VARIANT, Some($crate::Isa::Generic)),
-            ]
-            .into_iter()
+            let all = std::iter::empty();
+            $(cfg_isa! { $isa
+                let all = all.chain([($variant::VARIANT, $crate::$isa::detect().map($crate::Isa::from))]);
+            })+
+            all.chain([($generic::VARIANT, Some($crate::Isa::Generic))])
         }
 
         #[cfg(test)]
         mod ladder {
-            $(#[cfg(target_arch = "x86_64")]
-            #[test]
-            fn $variant() {
-                match $crate::$isa::detect() {
-                    Some(token) => super::tests::agrees_with_generic($crate::Isa::from(token)),
-                    None => println!("skipped: this machine lacks {}", stringify!($isa)),
+            $(cfg_isa! { $isa
+                #[test]
+                fn $variant() {
+                    match $crate::$isa::detect() {
+                        Some(token) => super::tests::agrees_with_generic($crate::Isa::from(token)),
+                        None => println!("skipped: this machine lacks {}", stringify!($isa)),
+                    }
                 }
             })+
         }
@@ -61,11 +62,12 @@ macro_rules! ladder {
     (@run $name:ident ($($params:tt)*) $args:tt
      $($isa:ident => $variant:ident),+ ; $generic:ident) => {
         /// Runs the best variant `isa` allows.
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "one variant"))]
         fn $name(isa: $crate::Isa, $($params)*) {
-            $(#[cfg(target_arch = "x86_64")]
-            if let Some(token) = ladder!(@token $isa isa) {
-                return ladder!(@call ($variant::$name) token, $args);
+            let _ = isa;
+            $(cfg_isa! { $isa
+                if let Some(token) = ladder!(@token $isa isa) {
+                    return ladder!(@call ($variant::$name) token, $args);
+                }
             })+
             ladder!(@call ($generic::$name) $args);
         }
@@ -77,4 +79,7 @@ macro_rules! ladder {
     (@token Avx512 $of:ident) => { $of.avx512() };
     (@token Avx512Vnni $of:ident) => { $of.avx512_vnni() };
     (@token Avx2 $of:ident) => { $of.avx2() };
+    (@token Neon $of:ident) => { $of.neon() };
+    (@token NeonDotprod $of:ident) => { $of.neon_dotprod() };
+    (@token Simd128 $of:ident) => { $of.simd128() };
 }

@@ -22,7 +22,11 @@
 
 #![cfg_attr(
     not(target_arch = "x86_64"),
-    expect(dead_code, unused_imports, unused_macros, reason = "used only by x86-64 variants")
+    expect(dead_code, unused_imports, reason = "used only by x86-64 variants")
+)]
+#![cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64", target_feature = "simd128")),
+    expect(unused_macros, reason = "used only by variants for vectors")
 )]
 
 #[macro_use]
@@ -53,5 +57,8 @@ pub mod winograd;
 mod words;
 
 pub use activation::Activation;
-pub use isa::{Amx, Avx2, Avx512, Avx512Vnni, FlushDenormals, Isa, Task, WatchDenormals};
+pub use isa::{
+    Amx, Avx2, Avx512, Avx512Vnni, FlushDenormals, Isa, Neon, NeonDotprod, Simd128, Task,
+    WatchDenormals,
+};
 pub use peak::peak_gflops;

@@ -11,7 +11,7 @@ const [MILLISECONDS, RUNS] = [3000, 10];
 
 const [name, folder] = process.argv.slice(2);
 const read = (path) => readFile(`${folder}/${path}`);
-const [bytes, inputs] = [await read('model.ort'), []];
+const [bytes, inputs] = [await read('model.ort').catch(() => read('model.onnx')), []];
 for (let raw; (raw = await read(`test_data_set_0/input_${inputs.length}.pb`).catch(() => undefined)); ) inputs.push(readTensor(raw));
 
 const begin = performance.now();

@@ -100,9 +100,14 @@ pub(crate) fn op<T: Operator>(graph: &Graph, id: NodeId) -> Option<&T> {
 /// `named!(isa => "gemm_f32": "avx512_14x32", "avx2_6x16", "generic")`: the name of a variant.
 macro_rules! named {
     ($isa:expr => $kernel:literal: $avx512:literal, $avx2:literal, $generic:literal) => {
+        named!($isa => $kernel: $avx512, $avx2, $generic, $generic, $generic)
+    };
+    ($isa:expr => $kernel:literal: $avx512:literal, $avx2:literal, $neon:literal, $simd128:literal, $generic:literal) => {
         match $isa {
             ort_kernels::Isa::Amx(_) | ort_kernels::Isa::Avx512(_) => concat!($kernel, "/", $avx512),
             ort_kernels::Isa::Avx2(_) => concat!($kernel, "/", $avx2),
+            ort_kernels::Isa::Neon(_) => concat!($kernel, "/", $neon),
+            ort_kernels::Isa::Simd128(_) => concat!($kernel, "/", $simd128),
             ort_kernels::Isa::Generic => concat!($kernel, "/", $generic),
         }
     };
@@ -114,9 +119,9 @@ macro_rules! named {
         }
     };
     ($isa:expr => $kernel:literal: tile) => {
-        named!($isa => $kernel: "avx512_14x32", "avx2_6x16", "generic")
+        named!($isa => $kernel: "avx512_14x32", "avx2_6x16", "neon_12x8", "simd128_4x8", "generic")
     };
-    ($isa:expr => $kernel:literal) => { named!($isa => $kernel: "avx512", "avx2", "generic") };
+    ($isa:expr => $kernel:literal) => { named!($isa => $kernel: "avx512", "avx2", "neon", "simd128", "generic") };
 }
 
 pub(crate) use named;

@@ -1,6 +1,5 @@
 //! 6 positions by 2 output blocks of 8: 12 accumulators, 2 registers of filters, one broadcast.
 
-use super::tiles::{LANE_TILE, TILE};
 use super::{Form, Line, Variant};
 use crate::Avx2;
 use crate::epilogue::Epilogue;
@@ -13,4 +12,4 @@ use std::arch::x86_64::{
 pub(super) const VARIANT: Variant = Variant { name: "avx2_6x2", block: LANES, filters: 2 };
 const LANES: usize = 8;
 
-tiles! { Avx2, [1 2] }
+tiles! { Avx2, [1 2 3 4 5 6] x [1 2], [1 2 3 4 5 6 7 8] }

@@ -1,6 +1,5 @@
 //! 6 positions by 4 output blocks of 16: 24 accumulators, 4 registers of filters, one broadcast.
 
-use super::tiles::{LANE_TILE, TILE};
 use super::{Form, Line, Variant};
 use crate::Avx512;
 use crate::epilogue::Epilogue;
@@ -13,4 +12,4 @@ use std::arch::x86_64::{
 pub(super) const VARIANT: Variant = Variant { name: "avx512_6x4", block: LANES, filters: 4 };
 const LANES: usize = 16;
 
-tiles! { Avx512, [1 2 3 4] }
+tiles! { Avx512, [1 2 3 4 5 6] x [1 2 3 4], [1 2 3 4 5 6 7 8] }

@@ -32,7 +32,6 @@ mod layout;
 mod line;
 mod run;
 mod tiled;
-#[cfg(target_arch = "x86_64")]
 #[macro_use]
 mod tiles;
 
@@ -96,7 +95,8 @@ pub struct Variant {
 ladder! {
     // The positions of a line, by as many output blocks as `y` has pieces.
     fn line(line: &Line<'_>, y: &mut [&mut [f32]]);
-    Avx512 => avx512_6x4, Avx2 => avx2_6x2; generic
+    Avx512 => avx512_6x4, Avx2 => avx2_6x2, Neon => neon_6x2, Simd128 => simd128_4x1;
+    generic
 }
 
 /// Whether blocks of `block` channels are supported: powers of two up to 64.
@@ -114,9 +114,10 @@ pub fn variant(isa: Isa, block: usize) -> Variant {
 /// The instruction set whose registers are blocks of `block` channels.
 #[must_use]
 pub fn suited(isa: Isa, block: usize) -> Isa {
-    match (block, isa.avx512(), isa.avx2()) {
-        (16, Some(token), _) => token.into(),
-        (8, _, Some(token)) => token.into(),
+    let (eight, four) = (isa.avx2().map(Isa::from), isa.simd128().map(|_| isa));
+    match (block, isa.avx512()) {
+        (16, Some(token)) => token.into(),
+        (8, _) => eight.or(four).unwrap_or(Isa::Generic),
         _ => Isa::Generic,
     }
 }

@@ -25,6 +25,13 @@ macro_rules! by_size {
     };
 }
 
+/// The length of a list.
+macro_rules! count {
+    ([$($item:literal)+]) => {
+        [$($item),+].len()
+    };
+}
+
 /// The initial sums of a tile of `R` by `F`. Like `finish!` not a function: taking the address of sums
 /// would keep them in memory.
 macro_rules! start {
@@ -65,33 +72,32 @@ macro_rules! store_each {
     };
 }
 
-/// The maximum number of positions per tile.
-pub(super) const TILE: usize = 6;
-/// The maximum number of positions per depthwise tile: enough sums to hide the latency of a multiply-add.
-pub(super) const LANE_TILE: usize = 8;
-
-/// The tiles of a variant, for sets of as many output blocks as `$filters` lists, and `line`, which
-/// dispatches to them.
+/// The tiles of a variant, of as many positions as `$positions` lists for sets of as many output blocks as `$filters`
+/// lists, or of as many as `$depthwise` lists if depthwise, and `line`, which dispatches to them. A depthwise tile
+/// needs enough sums to hide the latency of a multiply-add.
 ///
 /// The invocation must provide `load` and `store`, which transfer a register of `LANES` floats from and to a slice, and
 /// the instructions `zero`, `splat`, `add`, `mul`, `fmadd`, `min` and `max`, of which the last two
 /// return their second operand when either is NaN.
 macro_rules! tiles {
-    ($isa:ident, $filters:tt) => {
+    ($isa:ident, $positions:tt x $filters:tt, $depthwise:tt) => {
+        const TILE: usize = count!($positions);
+        const LANE_TILE: usize = count!($depthwise);
+
         pub(super) fn line(token: $isa, line: &Line<'_>, y: &mut [&mut [f32]]) {
             match line.form {
                 Form::Blocks => line.each_tile(TILE, |first, len| {
-                    by_size!((len, y.len()): [1 2 3 4 5 6] x $filters, usize::from(line.is_pointwise()) => [0 1]
+                    by_size!((len, y.len()): $positions x $filters, usize::from(line.is_pointwise()) => [0 1]
                         blocks(token, line, first, y));
                 }),
                 Form::Planes => line.each_tile(TILE, |first, len| {
-                    by_size!((len, y.len()): [1 2 3 4 5 6] x $filters, line.step(first, len) => [0 1 2]
+                    by_size!((len, y.len()): $positions x $filters, line.step(first, len) => [0 1 2]
                         planes(token, line, first, y));
                 }),
                 Form::Depthwise => line.each_tile(LANE_TILE, |first, len| match line.window(first, len) {
-                    0 => by_size!((len, y.len()): [1 2 3 4 5 6 7 8] x [1], line.step(first, len) => [0 1 2]
+                    0 => by_size!((len, y.len()): $depthwise x [1], line.step(first, len) => [0 1 2]
                         depthwise(token, line, first, y)),
-                    window => by_size!((len, y.len()): [1 2 3 4 5 6 7 8] x [1], window => [31 32 51 52 131 132 151 152]
+                    window => by_size!((len, y.len()): $depthwise x [1], window => [31 32 51 52 131 132 151 152]
                         windows(token, line, first, y)),
                 }),
             }

@@ -50,10 +50,15 @@ fn generic((rows, alpha): ([&[f32]; 4], f32), b: &Matrix<'_>, c: &mut [&mut [f32
 /// `Σ_k alpha·row[k]·column[k]`.
 fn dot((row, alpha): (&[f32], f32), column: &[f32]) -> f32 {
     let mut chains = [0.0; CHAINS];
-    for (row, column) in row.chunks(CHAINS).zip(column.chunks(CHAINS)) {
-        for ((sum, a), b) in chains.iter_mut().zip(row).zip(column) {
-            *sum = mul_add::<GENERIC_FMA>(alpha * a, *b, *sum);
+    let (rows, row) = row.as_chunks::<CHAINS>();
+    let (columns, column) = column.as_chunks::<CHAINS>();
+    for (row, column) in rows.iter().zip(columns) {
+        for i in 0..CHAINS {
+            chains[i] = mul_add::<GENERIC_FMA>(alpha * row[i], column[i], chains[i]);
         }
+    }
+    for ((sum, a), b) in chains.iter_mut().zip(row).zip(column) {
+        *sum = mul_add::<GENERIC_FMA>(alpha * a, *b, *sum);
     }
     let half: [f32; 8] = std::array::from_fn(|i| chains[i] + chains[i + 8]);
     let pairs: [f32; 4] = std::array::from_fn(|i| half[2 * i] + half[2 * i + 1]);

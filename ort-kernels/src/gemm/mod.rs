@@ -57,7 +57,6 @@ mod pack;
 mod rows;
 mod step;
 mod tiled;
-#[cfg(target_arch = "x86_64")]
 #[macro_use]
 mod tiles;
 mod vector;
@@ -67,17 +66,13 @@ pub mod of_i32;
 pub mod of_i64;
 
 pub use block::{Gemm, Region};
-#[cfg(target_arch = "x86_64")]
-use element::Left;
-use element::Tile;
 pub use element::{Element, RowTimesPanels};
+use element::{Left, Tile};
 pub use pack::{
     Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, packed_b_len, packed_b_len_of, row_panels,
 };
 pub(crate) use pack::{by_width, each_panel};
-#[cfg(target_arch = "x86_64")]
-use rows::Place;
-use rows::Target;
+use rows::{Place, Target};
 pub use rows::{Rows, Strided};
 
 /// The initial value of an element of C.
@@ -113,7 +108,8 @@ ladder! {
     // `c[r][j] = clamp(start + Σ_k a[k][r]·b[k][j])` for the rows of `c`, 1 to `mr` of them, 1 to
     // `nr` wide.
     fn tile(tile: &Tile<'_>, c: &mut Target<'_>);
-    Avx512 => avx512_14x32, Avx2 => avx2_6x16; generic
+    Avx512 => avx512_14x32, Avx2 => avx2_6x16, Neon => neon_12x8, Simd128 => simd128_4x8;
+    generic
 }
 
 /// Describes the tile that serves `isa`.

@@ -158,7 +158,8 @@ macro_rules! by_rows {
 ladder! {
     // `start + Σ_k rows[r][k]·b[k][j]` and what becomes of it; `b: [k/4][nr][4]`.
     fn tile(rows: &Rows<'_>, b: &[u8], tile: Tile<'_>);
-    Avx512Vnni => avx512vnni_10x32, Avx2 => avx2_4x16; generic
+    Avx512Vnni => avx512vnni_10x32, Avx2 => avx2_4x16, NeonDotprod => neondotprod_8x8,
+    Simd128 => simd128_4x8; generic
 }
 
 /// Describes the tile that serves `isa`.

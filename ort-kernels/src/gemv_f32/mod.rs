@@ -38,7 +38,7 @@ pub struct Variant {
 ladder! {
     // `y[j] += Σ_k x[k]·b[k, j]` for 1 to `panels · nr` columns; `b: [⌈columns / nr⌉][k][nr]`.
     fn tile(x: &[f32], b: &[f32], y: &mut [f32]);
-    Avx512 => avx512_2x32, Avx2 => avx2_4x16; generic
+    Avx512 => avx512_2x32, Avx2 => avx2_4x16, Simd128 => simd128_4x8; generic
 }
 
 /// Describes the kernel that serves `isa`.

@@ -1,6 +1,6 @@
 //! The selection of an instruction set.
 
-use super::{Amx, Avx2, Avx512, Avx512Vnni, GENERIC_FMA};
+use super::{Amx, Avx2, Avx512, Avx512Vnni, GENERIC_FMA, Neon, NeonDotprod, Simd128};
 
 /// The instruction set that kernels are selected for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,10 @@ pub enum Isa {
     Avx512(Avx512),
     /// 8 lanes of f32, 16 registers.
     Avx2(Avx2),
+    /// 4 lanes of f32, 32 registers: aarch64.
+    Neon(Neon),
+    /// 4 lanes of f32, without fused multiply-add: WebAssembly.
+    Simd128(Simd128),
     /// The target's baseline.
     Generic,
 }
@@ -22,14 +26,16 @@ impl Isa {
         Self::all().next().unwrap_or(Self::Generic)
     }
 
-    /// The set named `amx`, `avx512`, `avx2` or `generic`; `None` for another name or if the machine does not
-    /// support it.
+    /// The set named `amx`, `avx512`, `avx2`, `neon`, `simd128` or `generic`; `None` for another name or if the
+    /// machine does not support it.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         match name {
             "amx" => Amx::detect().map(Self::Amx),
             "avx512" => Avx512::detect().map(Self::Avx512),
             "avx2" => Avx2::detect().map(Self::Avx2),
+            "neon" => Neon::detect().map(Self::Neon),
+            "simd128" => Simd128::detect().map(Self::Simd128),
             "generic" => Some(Self::Generic),
             _ => None,
         }
@@ -37,7 +43,8 @@ impl Isa {
 
     /// Every instruction set this machine has, best first.
     pub fn all() -> impl Iterator<Item = Self> {
-        ["amx", "avx512", "avx2", "generic"].into_iter().filter_map(Self::by_name)
+        let names = ["amx", "avx512", "avx2", "neon", "simd128", "generic"];
+        names.into_iter().filter_map(Self::by_name)
     }
 
     /// The name that `by_name` accepts.
@@ -47,6 +54,8 @@ impl Isa {
             Self::Amx(_) => "amx",
             Self::Avx512(_) => "avx512",
             Self::Avx2(_) => "avx2",
+            Self::Neon(_) => "neon",
+            Self::Simd128(_) => "simd128",
             Self::Generic => "generic",
         }
     }
@@ -85,6 +94,30 @@ impl Isa {
         }
     }
 
+    /// The NEON token, if kernels for it may be selected.
+    #[must_use]
+    pub fn neon(self) -> Option<Neon> {
+        match self {
+            Self::Neon(token) => Some(token),
+            _ => None,
+        }
+    }
+
+    /// The token of NEON's int8 dot products, if kernels for NEON may be selected and this machine has them.
+    #[must_use]
+    pub fn neon_dotprod(self) -> Option<NeonDotprod> {
+        self.neon().and_then(NeonDotprod::of)
+    }
+
+    /// The token of 128-bit vectors, if kernels for it may be selected; NEON includes them.
+    #[must_use]
+    pub fn simd128(self) -> Option<Simd128> {
+        match self {
+            Self::Simd128(token) => Some(token),
+            _ => self.neon().map(Simd128::from),
+        }
+    }
+
     /// Whether sequential reads are faster with the hardware prefetcher alone than with software
     /// prefetch: on Zen 4, which reads its third-level cache at 98 GB/s without and 84 with it.
     /// Processors with matrix tiles, whose third level has a long latency, need software prefetch.
@@ -100,8 +133,9 @@ impl Isa {
         match self {
             Self::Amx(_) | Self::Avx512(_) => 2 * 2 * 16,
             Self::Avx2(_) => 2 * 2 * 8,
+            Self::Neon(_) => 2 * 2 * 4,
             Self::Generic if GENERIC_FMA => 2 * 2 * 4,
-            Self::Generic => 2 * 4,
+            Self::Simd128(_) | Self::Generic => 2 * 4,
         }
     }
 }
@@ -127,5 +161,23 @@ impl From<Avx512Vnni> for Isa {
 impl From<Avx2> for Isa {
     fn from(token: Avx2) -> Self {
         Self::Avx2(token)
+    }
+}
+
+impl From<Neon> for Isa {
+    fn from(token: Neon) -> Self {
+        Self::Neon(token)
+    }
+}
+
+impl From<Simd128> for Isa {
+    fn from(token: Simd128) -> Self {
+        Self::Simd128(token)
+    }
+}
+
+impl From<NeonDotprod> for Isa {
+    fn from(token: NeonDotprod) -> Self {
+        Self::Neon(token.into())
     }
 }

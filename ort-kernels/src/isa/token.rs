@@ -19,6 +19,21 @@ pub struct Amx(Avx512);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avx2(());
 
+/// Proof that this machine supports NEON: four lanes of f32, 32 registers, and fused multiply-adds. It records
+/// whether int8 dot products are supported as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neon {
+    has_dotprod: bool,
+}
+
+/// Proof that this machine supports everything that [`Neon`] proves, and int8 dot products (`dotprod`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeonDotprod(Neon);
+
+/// Proof that this target has vectors of four lanes of f32: NEON, or the simd128 of WebAssembly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Simd128(());
+
 impl Avx512 {
     /// The token, if this machine supports the instructions.
     #[must_use]
@@ -69,6 +84,52 @@ impl Avx2 {
             return Some(Self(()));
         }
         None
+    }
+}
+
+impl Neon {
+    /// The token, if this machine supports the instructions: each with aarch64 does.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        #[cfg(target_arch = "aarch64")]
+        return Some(Self { has_dotprod: features!(NeonDotprod detected) });
+        #[cfg(not(target_arch = "aarch64"))]
+        None
+    }
+}
+
+impl NeonDotprod {
+    /// The token, if this machine supports the instructions.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        Neon::detect().and_then(Self::of)
+    }
+
+    /// The token, if a machine with NEON supports the instructions.
+    pub(super) fn of(token: Neon) -> Option<Self> {
+        token.has_dotprod.then_some(Self(token))
+    }
+}
+
+impl Simd128 {
+    /// The token, if the code is compiled for such vectors.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        cfg!(any(target_arch = "aarch64", target_feature = "simd128")).then_some(Self(()))
+    }
+}
+
+impl From<Neon> for Simd128 {
+    /// The vectors of `Simd128` are those of `Neon`.
+    fn from(_: Neon) -> Self {
+        Self(())
+    }
+}
+
+impl From<NeonDotprod> for Neon {
+    /// The features of `NeonDotprod` include those of `Neon`.
+    fn from(NeonDotprod(token): NeonDotprod) -> Self {
+        token
     }
 }
 

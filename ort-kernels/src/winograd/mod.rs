@@ -61,7 +61,6 @@ mod filters;
 mod points;
 mod run;
 mod strip;
-#[cfg(target_arch = "x86_64")]
 #[macro_use]
 mod tiles;
 
@@ -78,7 +77,6 @@ const TILE: usize = 4;
 
 /// The prefetch distance of filters, in elements: 4 KiB. If they are in no private cache of the core,
 /// the hardware prefetchers, which stop at each page, leave it waiting for half of the time.
-#[cfg(target_arch = "x86_64")]
 const AHEAD: usize = 1024;
 
 /// The convolution of one group of one image with some of its filters.
@@ -104,7 +102,8 @@ pub struct Variant {
 ladder! {
     // Computes the tiles of a strip for as many output blocks as `y` has pieces.
     fn strip(strip: &Strip<'_>, scratch: &mut [f32], y: &mut [&mut [f32]]);
-    Avx512 => avx512_28x1, Avx2 => avx2_6x2; generic
+    Avx512 => avx512_28x1, Avx2 => avx2_6x2, Neon => neon_6x2, Simd128 => simd128_4x1;
+    generic
 }
 
 /// Describes the register tile that serves blocks of `block` channels on `isa`.

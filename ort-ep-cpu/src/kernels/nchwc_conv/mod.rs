@@ -276,14 +276,16 @@ impl Kernel for ConvKernel {
         let isa = suited(self.cpu.isa, self.block);
         match self.transformed.as_ref().map(|&(tile, _)| winograd::name(tile)) {
             Some("winograd_4x3") => {
-                return named!(isa => "winograd_4x3": "avx512_28x1", "avx2_6x2", "generic");
+                return named!(isa => "winograd_4x3": "avx512_28x1", "avx2_6x2", "neon_6x2", "simd128_4x1", "generic");
             }
-            Some(_) => return named!(isa => "winograd_4x5": "avx512_28x1", "avx2_6x2", "generic"),
+            Some(_) => {
+                return named!(isa => "winograd_4x5": "avx512_28x1", "avx2_6x2", "neon_6x2", "simd128_4x1", "generic");
+            }
             None => {}
         }
         if self.is_tiled {
             return "conv_nchwc/amx_32x32";
         }
-        named!(isa => "conv_nchwc": "avx512_6x4", "avx2_6x2", "generic")
+        named!(isa => "conv_nchwc": "avx512_6x4", "avx2_6x2", "neon_6x2", "simd128_4x1", "generic")
     }
 }

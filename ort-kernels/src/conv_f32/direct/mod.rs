@@ -17,7 +17,6 @@
 mod band;
 #[cfg(test)]
 mod tests;
-#[cfg(target_arch = "x86_64")]
 #[macro_use]
 mod tiles;
 
@@ -101,7 +100,8 @@ ladder! {
     // `c[r][j] = clamp(start + Σ_t w[t][r]·x[t][j])` for the rows of `c`, 1 to `mr` of them and all
     // of one width, 1 to `nr`. `w: [taps][rows]`.
     fn tile(w: &[f32], x: &Taps<'_>, c: &mut [&mut [f32]], merge: &Merge<'_>);
-    Avx512 => avx512_14x32, Avx2 => avx2_6x16; generic
+    Avx512 => avx512_14x32, Avx2 => avx2_6x16, Neon => neon_12x8, Simd128 => simd128_4x8;
+    generic
 }
 
 impl Direct<'_> {
