@@ -330,9 +330,11 @@ impl ByteProduct<'_> {
 
 /// The name of the kernel that computes the sums.
 pub(crate) fn variant_name(isa: Isa) -> &'static str {
-    match variant(isa).nr {
-        32 => "gemm_i8/avx512vnni_10x32",
-        16 => "gemm_i8/avx2_4x16",
+    match variant(isa).name {
+        "avx512vnni_10x32" => "gemm_i8/avx512vnni_10x32",
+        "avx2_4x16" => "gemm_i8/avx2_4x16",
+        "neondotprod_8x8" => "gemm_i8/neondotprod_8x8",
+        "simd128_4x8" => "gemm_i8/simd128_4x8",
         _ => "gemm_i8/generic",
     }
 }

@@ -5,7 +5,7 @@
 //! the features, and calls it on the evidence of the token; `per_isa!` compiles one body three
 //! times. Features are listed once, in `features!`, which feeds both detection and compilation.
 #![cfg_attr(
-    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_arch = "x86_64",
     expect(unsafe_code, reason = "the only file with processor-specific code")
 )]
 
@@ -140,6 +140,7 @@ pub(crate) fn mul_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 mod convert;
 mod task;
 
+pub(crate) use convert::fused;
 pub use convert::{f32_to_i32, f32_to_i64, f64_to_i32, f64_to_i64};
 pub use task::Task;
 

@@ -7,6 +7,7 @@ mod scaled;
 pub use requantize::{Requantize, Scales};
 pub use scaled::{dequantize, quantize, scale_and_shift};
 
+use crate::isa::fused;
 use crate::vec::Lane;
 
 /// An integer type of quantized values.
@@ -181,7 +182,7 @@ pub struct Columns<'a> {
 /// [`Binary::Add`].
 #[inline(always)]
 fn sum<T: QuantizedInt>(ratios: [f32; 2], fixed: f32, a: T, b: T) -> T {
-    quantized(f32::mul_add(a.float(), ratios[0], f32::mul_add(b.float(), ratios[1], fixed)), 0.0)
+    quantized(fused(a.float(), ratios[0], fused(b.float(), ratios[1], fixed)), 0.0)
 }
 
 /// [`Binary::Mul`], given the factor and the zero point of the result.

@@ -62,7 +62,7 @@ test('options are those of onnxruntime-web, and an unknown one is an error', asy
   await assert.rejects(create({ extra: { session: { no_such_key: '1' } } }), /no_such_key/);
 });
 
-test('errors are Errors with the runtime's messages', async () => {
+test("errors are Errors with the runtime's messages", async () => {
   await assert.rejects(InferenceSession.create(new TextEncoder().encode('not a model at all')), Error);
   const session = await InferenceSession.create(model('Abs', 'float32'));
   await assert.rejects(session.run({}), /`x`/);

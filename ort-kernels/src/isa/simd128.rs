@@ -93,9 +93,12 @@ pub(crate) fn zero() -> Vector {
 /// Loads up to four elements, followed by zeros. Without a call, before which all registers would be saved.
 #[inline(always)]
 pub(crate) fn load(x: &[f32]) -> Vector {
+    // Not a pattern: elements that are bound one by one are loaded one by one.
+    if let Some(x) = x.first_chunk::<LANES>() {
+        return bytemuck::cast(*x);
+    }
     bytemuck::cast(match *x {
-        [a, b, c, d, ..] => [a, b, c, d],
-        [a, b, c] => [a, b, c, 0.0],
+        [a, b, c, ..] => [a, b, c, 0.0],
         [a, b] => [a, b, 0.0, 0.0],
         [a] => [a, 0.0, 0.0, 0.0],
         [] => [0.0; LANES],
@@ -106,9 +109,12 @@ pub(crate) fn load(x: &[f32]) -> Vector {
 #[inline(always)]
 pub(crate) fn store(x: &mut [f32], vector: Vector) {
     let lanes: [f32; LANES] = bytemuck::cast(vector);
+    if let Some(x) = x.first_chunk_mut() {
+        *x = lanes;
+        return;
+    }
     match x {
-        [_, _, _, _, ..] => x[..LANES].copy_from_slice(&lanes),
-        [a, b, c] => [*a, *b, *c] = [lanes[0], lanes[1], lanes[2]],
+        [a, b, c, ..] => [*a, *b, *c] = [lanes[0], lanes[1], lanes[2]],
         [a, b] => [*a, *b] = [lanes[0], lanes[1]],
         [a] => *a = lanes[0],
         [] => {}
