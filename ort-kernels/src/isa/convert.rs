@@ -29,9 +29,11 @@ truncations! {
     f64_to_i64: f64 => i64, -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
 }
 
-/// `a·b + c`, rounded once. Where there is no such instruction, the library's function takes 50 times as long, so this uses
-/// double precision: the product is exact, and the sum is, too, unless its terms differ by more than 2²⁰ in magnitude.
+/// `a·b + c`, rounded once. WebAssembly has no such instruction, and the library's function takes 50 times as long, so there
+/// it is computed in double precision: the product is exact, and the sum is, too, unless its terms differ by more than 2²⁰ in
+/// magnitude; then it may be rounded twice.
 #[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "rounds to single precision")]
 pub(crate) fn fused(a: f32, b: f32, c: f32) -> f32 {
     if cfg!(target_arch = "wasm32") {
         (f64::from(a) * f64::from(b) + f64::from(c)) as f32
