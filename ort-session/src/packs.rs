@@ -28,7 +28,8 @@ pub(crate) struct Packs {
     budget: Arc<Budget>,
     /// Whether packing is disabled.
     declines: bool,
-    blocks: Blocks,
+    /// Blocks that they share, which can be read after [`Packs::into_packs`]; none for a kernel that runs before.
+    blocks: Option<Blocks>,
     made: Mutex<HashMap<(ConstantId, Recipe), Arc<OnceLock<Option<PackedConstant>>>>>,
 }
 
@@ -54,9 +55,11 @@ pub(crate) struct PackedConstant {
 }
 
 impl Packs {
-    /// No packed constants yet. `takes_forms`: whether those of the file match.
+    /// No packed constants yet; they can be read after [`Packs::into_packs`], those of `Packs::default()` at once.
+    /// `takes_forms`: whether those of the file match.
     pub(crate) fn new(takes_forms: bool, profiler: Profiler, budget: Arc<Budget>) -> Self {
-        Self { takes_forms, profiler, budget, ..Self::default() }
+        let blocks = Some(Blocks::default());
+        Self { takes_forms, profiler, budget, blocks, ..Self::default() }
     }
 
     /// A store that packs nothing: kernels read constants unpacked.
@@ -66,7 +69,7 @@ impl Packs {
 
     /// All packed constants, in a deterministic order. From now on they can be read.
     pub(crate) fn into_packs(self) -> Vec<PackedConstant> {
-        self.blocks.finish();
+        self.blocks.into_iter().for_each(Blocks::finish);
         let made = self.made.into_inner().unwrap_or_else(PoisonError::into_inner);
         let packs = made.into_values().filter_map(|pack| pack.get().cloned().flatten());
         let mut packs: Vec<PackedConstant> = packs.collect();
@@ -97,7 +100,11 @@ impl Packs {
             None => {
                 let start = Instant::now();
                 let elements = tensor.materialized().ok()?;
-                let packed = self.blocks.pack(recipe.n_bytes, |to| pack(&elements, to))?;
+                let pack = |to: &mut [u8]| pack(&elements, to);
+                let packed = match &self.blocks {
+                    Some(blocks) => blocks.pack(recipe.n_bytes, pack)?,
+                    None => blocks::alone(recipe.n_bytes, pack)?,
+                };
                 self.profiler.note("pack", (start, Instant::now()), || {
                     let n_bytes = recipe.n_bytes.to_string();
                     vec![

@@ -23,6 +23,13 @@ const ALONE_BYTES: usize = 512 << 10;
 /// At most one block for each of these bytes is in use, and one in addition: each may waste a huge page.
 const BYTES_A_BLOCK: usize = 8 << 20;
 
+/// What `pack` makes of `n_bytes` zeros in memory of their own; `None` if there is no memory for it.
+pub(super) fn alone(n_bytes: usize, pack: impl FnOnce(&mut [u8])) -> Option<Packed> {
+    let mut buf = AlignedBuf::try_lasting(n_bytes)?;
+    pack(buf.as_mut());
+    Some(Packed::new(Bytes::from_owner(buf)))
+}
+
 /// The blocks of a session that is being compiled.
 #[derive(Debug, Default)]
 pub(super) struct Blocks(Mutex<State>);
@@ -47,11 +54,7 @@ struct Block {
 impl Blocks {
     /// What `pack` makes of `n_bytes` zeros; `None` if there is no memory for it.
     pub(super) fn pack(&self, n_bytes: usize, pack: impl FnOnce(&mut [u8])) -> Option<Packed> {
-        let Some(mut block) = self.take(n_bytes) else {
-            let mut buf = AlignedBuf::try_lasting(n_bytes)?;
-            pack(buf.as_mut());
-            return Some(Packed::new(Bytes::from_owner(buf)));
-        };
+        let Some(mut block) = self.take(n_bytes) else { return alone(n_bytes, pack) };
         let part = block.used..block.used + n_bytes;
         block.buf.populate(part.clone());
         pack(&mut block.buf.as_mut()[part.clone()]);
