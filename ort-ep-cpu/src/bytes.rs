@@ -136,7 +136,7 @@ impl Stored {
             parameters: vec![variant(isa).nr as u64, u64::from(is_transposed), first as u64],
             n_bytes: packed_b_len(isa, k, n),
         };
-        let panels = compiler.pack(input, &recipe, |data: &[u8], packed| {
+        let panels = compiler.pack_for_runs(input, &recipe, |data: &[u8], packed| {
             pack_b(isa, &Bytes { data: &data[first..], k, n, strides }, flip, packed);
         })?;
         let recipe = Recipe {

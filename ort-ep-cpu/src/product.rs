@@ -264,7 +264,7 @@ pub(crate) fn pack_right<T: Summand>(
         parameters: vec![T::variant(isa).nr as u64, u64::from(is_transposed)],
         n_bytes: constant.len() / (k * n) * each * size_of::<T>(),
     };
-    compiler.pack(input, &recipe, |data: &[T], packed| {
+    compiler.pack_for_runs(input, &recipe, |data: &[T], packed| {
         for (b, packed) in data.chunks_exact(k * n).zip(packed.chunks_exact_mut(each)) {
             let b = Matrix::row_major(b, rows, columns);
             pack_b(isa, &if is_transposed { b.transposed() } else { b }, packed);

@@ -20,8 +20,7 @@ pub struct Recipe {
     pub n_bytes: usize,
 }
 
-/// Packed bytes, aligned to 64; a clone shares them. Those of a store that puts many in one block of memory can be read once
-/// all kernels are compiled.
+/// Packed bytes, aligned to 64; a clone shares them.
 #[derive(Clone, Debug, Default)]
 pub struct Packed(Arc<OnceLock<Bytes>>);
 
@@ -36,7 +35,7 @@ impl Packed {
         self.0.get_or_init(|| bytes);
     }
 
-    /// The bytes; none before all kernels are compiled.
+    /// The bytes; of [`PackStore::pack_for_runs`], none before all kernels are compiled.
     pub fn bytes(&self) -> &[u8] {
         self.0.get().map_or(&[], |bytes| bytes)
     }
@@ -60,11 +59,22 @@ pub trait PackStore: Sync {
     /// The bytes of a constant packed by `recipe`: from the file, from an earlier call, or made now by
     /// `pack` in a zeroed buffer of `recipe.n_bytes`. `None` if the value is no constant, the file has
     /// neither them nor the constant's elements, or packing is disabled: then the kernel reads the
-    /// constant unpacked, or another kernel is selected. The bytes can be read when all kernels are compiled, and not before.
+    /// constant unpacked, or another kernel is selected.
     fn pack(
         &self,
         constant: &ValueInfo,
         recipe: &Recipe,
         pack: &mut dyn FnMut(&Tensor, &mut [u8]),
     ) -> Option<Packed>;
+
+    /// The same for bytes that only runs read: a store may put many in one block of memory, which can be read once all kernels
+    /// are compiled, and not before.
+    fn pack_for_runs(
+        &self,
+        constant: &ValueInfo,
+        recipe: &Recipe,
+        pack: &mut dyn FnMut(&Tensor, &mut [u8]),
+    ) -> Option<Packed> {
+        self.pack(constant, recipe, pack)
+    }
 }

@@ -28,9 +28,18 @@ pub(crate) struct Packs {
     budget: Arc<Budget>,
     /// Whether packing is disabled.
     declines: bool,
-    /// Blocks that they share, which can be read after [`Packs::into_packs`]; none for a kernel that runs before.
+    /// Blocks of those that only runs read; none for a kernel that runs at once.
     blocks: Option<Blocks>,
-    made: Mutex<HashMap<(ConstantId, Recipe), Arc<OnceLock<Option<PackedConstant>>>>>,
+    made: Mutex<HashMap<(ConstantId, Recipe, Reader), Arc<OnceLock<Option<PackedConstant>>>>>,
+}
+
+/// Who reads a packed constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Reader {
+    /// Kernels that are being compiled, as well.
+    Any,
+    /// Runs, when all kernels are compiled.
+    Runs,
 }
 
 /// Identifies a constant by the address of its elements, and its shape. All constants live as long as the graph
@@ -55,8 +64,7 @@ pub(crate) struct PackedConstant {
 }
 
 impl Packs {
-    /// No packed constants yet; they can be read after [`Packs::into_packs`], those of `Packs::default()` at once.
-    /// `takes_forms`: whether those of the file match.
+    /// No packed constants yet. `takes_forms`: whether those of the file match.
     pub(crate) fn new(takes_forms: bool, profiler: Profiler, budget: Arc<Budget>) -> Self {
         let blocks = Some(Blocks::default());
         Self { takes_forms, profiler, budget, blocks, ..Self::default() }
@@ -67,7 +75,7 @@ impl Packs {
         Self { declines: true, ..Self::default() }
     }
 
-    /// All packed constants, in a deterministic order. From now on they can be read.
+    /// All packed constants, in a deterministic order. From now on runs can read them.
     pub(crate) fn into_packs(self) -> Vec<PackedConstant> {
         self.blocks.into_iter().for_each(Blocks::finish);
         let made = self.made.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +88,7 @@ impl Packs {
     fn get(
         &self,
         constant: &ValueInfo,
-        recipe: &Recipe,
+        (recipe, reader): (&Recipe, Reader),
         pack: &mut dyn FnMut(&Tensor, &mut [u8]),
     ) -> Option<PackedConstant> {
         let tensor = constant.fact.constant.as_ref()?;
@@ -101,9 +109,9 @@ impl Packs {
                 let start = Instant::now();
                 let elements = tensor.materialized().ok()?;
                 let pack = |to: &mut [u8]| pack(&elements, to);
-                let packed = match &self.blocks {
-                    Some(blocks) => blocks.pack(recipe.n_bytes, pack)?,
-                    None => blocks::alone(recipe.n_bytes, pack)?,
+                let packed = match (&self.blocks, reader) {
+                    (Some(blocks), Reader::Runs) => blocks.pack(recipe.n_bytes, pack)?,
+                    _ => blocks::alone(recipe.n_bytes, pack)?,
                 };
                 self.profiler.note("pack", (start, Instant::now()), || {
                     let n_bytes = recipe.n_bytes.to_string();
@@ -118,6 +126,26 @@ impl Packs {
         };
         Some(PackedConstant { constant: ConstantId::of(tensor), label, packed, is_of_file })
     }
+
+    /// The packed constant, which is made if it is requested for the first time.
+    fn packed(
+        &self,
+        constant: &ValueInfo,
+        (recipe, reader): (&Recipe, Reader),
+        pack: &mut dyn FnMut(&Tensor, &mut [u8]),
+    ) -> Option<Packed> {
+        if self.declines {
+            return None;
+        }
+        let id = ConstantId::of(constant.fact.constant.as_ref()?);
+        let key = (id, recipe.clone(), reader);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = made.entry(key).or_default().clone();
+        drop(made);
+        // If two threads need the same packing, the second waits for the first, without holding the lock.
+        let pack = place.get_or_init(|| self.get(constant, (recipe, reader), pack));
+        pack.as_ref().map(|pack| pack.packed.clone())
+    }
 }
 
 impl PackStore for Packs {
@@ -127,16 +155,16 @@ impl PackStore for Packs {
         recipe: &Recipe,
         pack: &mut dyn FnMut(&Tensor, &mut [u8]),
     ) -> Option<Packed> {
-        if self.declines {
-            return None;
-        }
-        let key = (ConstantId::of(constant.fact.constant.as_ref()?), recipe.clone());
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = made.entry(key).or_default().clone();
-        drop(made);
-        // If two threads need the same packing, the second waits for the first, without holding the lock.
-        let pack = place.get_or_init(|| self.get(constant, recipe, pack));
-        pack.as_ref().map(|pack| pack.packed.clone())
+        self.packed(constant, (recipe, Reader::Any), pack)
+    }
+
+    fn pack_for_runs(
+        &self,
+        constant: &ValueInfo,
+        recipe: &Recipe,
+        pack: &mut dyn FnMut(&Tensor, &mut [u8]),
+    ) -> Option<Packed> {
+        self.packed(constant, (recipe, Reader::Runs), pack)
     }
 }
 

@@ -72,10 +72,18 @@ impl<'a> Compiler<'a> {
         pack: impl Fn(&[T], &mut [T]),
     ) -> Option<Packed> {
         let id = self.claim.inputs.get(input).copied().flatten()?;
-        self.packs.pack(self.graph.value(id), recipe, &mut |constant, packed| {
-            let elements = constant.view().as_bytes().unwrap_or_default();
-            pack(bytemuck::cast_slice(elements), bytemuck::cast_slice_mut(packed));
-        })
+        self.packs.pack(self.graph.value(id), recipe, &mut of_elements(pack))
+    }
+
+    /// The same for a constant that is read packed by runs only, and not when kernels are compiled.
+    pub(crate) fn pack_for_runs<T: Pod>(
+        &self,
+        input: usize,
+        recipe: &Recipe,
+        pack: impl Fn(&[T], &mut [T]),
+    ) -> Option<Packed> {
+        let id = self.claim.inputs.get(input).copied().flatten()?;
+        self.packs.pack_for_runs(self.graph.value(id), recipe, &mut of_elements(pack))
     }
 
     /// The element type of these inputs, if the first is present and all present ones agree.
@@ -89,6 +97,13 @@ impl<'a> Compiler<'a> {
     pub(crate) fn are_f32(&self, inputs: Range<usize>) -> bool {
         let is_f32 = |input| self.fact(input).is_none_or(|fact| fact.dtype() == Some(DType::F32));
         self.fact(inputs.start).is_some() && inputs.into_iter().all(is_f32)
+    }
+}
+
+fn of_elements<T: Pod>(pack: impl Fn(&[T], &mut [T])) -> impl Fn(&Tensor, &mut [u8]) {
+    move |constant, packed| {
+        let elements = constant.view().as_bytes().unwrap_or_default();
+        pack(bytemuck::cast_slice(elements), bytemuck::cast_slice_mut(packed));
     }
 }
 

@@ -159,6 +159,15 @@ struct WidenedPacks<'a> {
     of: &'a Compiler<'a>,
 }
 
+impl<'a> WidenedPacks<'a> {
+    /// The constant of the node, and the widened one in the graph that the kernel is compiled from.
+    fn constants<'c>(&self, constant: &'c ValueInfo) -> Option<(&'a ValueInfo, &'c Tensor)> {
+        let position = constant.name.parse::<usize>().ok()?;
+        let input: ValueId = self.of.claim.inputs.get(position).copied()??;
+        Some((self.of.graph.value(input), constant.fact.constant.as_ref()?))
+    }
+}
+
 impl PackStore for WidenedPacks<'_> {
     fn pack(
         &self,
@@ -166,11 +175,18 @@ impl PackStore for WidenedPacks<'_> {
         recipe: &Recipe,
         pack: &mut dyn FnMut(&Tensor, &mut [u8]),
     ) -> Option<Packed> {
-        let input: ValueId =
-            self.of.claim.inputs.get(constant.name.parse::<usize>().ok()?).copied()??;
-        // Already widened, in the graph that the kernel is compiled from.
-        let wide = constant.fact.constant.as_ref()?;
-        self.of.packs.pack(self.of.graph.value(input), recipe, &mut |_, packed| pack(wide, packed))
+        let (narrow, wide) = self.constants(constant)?;
+        self.of.packs.pack(narrow, recipe, &mut |_, packed| pack(wide, packed))
+    }
+
+    fn pack_for_runs(
+        &self,
+        constant: &ValueInfo,
+        recipe: &Recipe,
+        pack: &mut dyn FnMut(&Tensor, &mut [u8]),
+    ) -> Option<Packed> {
+        let (narrow, wide) = self.constants(constant)?;
+        self.of.packs.pack_for_runs(narrow, recipe, &mut |_, packed| pack(wide, packed))
     }
 }
 

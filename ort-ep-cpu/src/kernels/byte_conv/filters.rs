@@ -122,7 +122,7 @@ fn sums(
 fn flipped(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Packed> {
     let n_bytes = compiler.constant(input)?.len();
     let recipe = Recipe { name: "gemm_i8/flipped", parameters: Vec::new(), n_bytes };
-    compiler.pack(input, &recipe, |weights: &[u8], packed| {
+    compiler.pack_for_runs(input, &recipe, |weights: &[u8], packed| {
         packed.iter_mut().zip(weights).for_each(|(to, from)| *to = from ^ flip);
     })
 }
@@ -163,7 +163,7 @@ fn depthwise(
         parameters: layout.into_iter().chain(numbers).collect(),
         n_bytes: n_lanes * packed_len(n_taps, parts),
     };
-    let packed = compiler.pack(input, &recipe, |_: &[u8], packed| {
+    let packed = compiler.pack_for_runs(input, &recipe, |_: &[u8], packed| {
         if are_channels_last {
             let ordered = weights
                 .chunks(taps)

@@ -29,7 +29,7 @@ pub(super) fn pack(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Pa
         parameters: vec![variant(isa).nr as u64, 2],
         n_bytes: packed_b_len(isa, k, n),
     };
-    compiler.pack(input, &recipe, |data: &[u8], packed| {
+    compiler.pack_for_runs(input, &recipe, |data: &[u8], packed| {
         let strides = [1, k];
         if taps == 1 {
             return pack_b(isa, &Bytes { data, k, n, strides }, flip, packed);

@@ -25,7 +25,7 @@ pub(super) fn pack(compiler: &Compiler<'_>, group: usize) -> Option<Packed> {
         parameters: vec![variant(isa).mr as u64, group as u64],
         n_bytes: weights.len() * size_of::<f32>(),
     };
-    compiler.pack(1, &recipe, |data: &[f32], packed| {
+    compiler.pack_for_runs(1, &recipe, |data: &[f32], packed| {
         let groups = data.chunks_exact(rows * columns);
         for (w, packed) in groups.zip(packed.chunks_exact_mut(rows * columns)) {
             pack_a(isa, &Matrix::row_major(w, rows, columns), 1.0, packed);

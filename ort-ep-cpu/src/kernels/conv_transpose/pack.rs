@@ -60,7 +60,7 @@ pub(super) fn pack(compiler: &Compiler<'_>, op: &ConvTranspose) -> Option<Packed
     let sets = sets(&axes).ok()?;
     let per_block = block_channels(&sets, m);
     let taps = sets.iter().map(|set| set.taps(kernel)).collect::<Result<Vec<_>, _>>().ok()?;
-    compiler.pack(1, &recipe, |w: &[f32], mut packed| {
+    compiler.pack_for_runs(1, &recipe, |w: &[f32], mut packed| {
         for w in w.chunks_exact(c * m * n_taps) {
             for (set, taps) in sets.iter().zip(&taps) {
                 let n_phases = set.n_phases();

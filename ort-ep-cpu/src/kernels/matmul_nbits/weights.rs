@@ -36,14 +36,14 @@ impl PackedWeights {
             n_bytes: format.quantized_len(),
         };
         let isa = compiler.cpu.isa;
-        let quantized =
-            compiler.pack(1, &recipe, |quantized, to| format.pack_quantized(isa, quantized, to))?;
+        let quantized = compiler
+            .pack_for_runs(1, &recipe, |quantized, to| format.pack_quantized(isa, quantized, to))?;
         let by_block = |input, name, middle: f32| {
             let constant = compiler.constant(input)?;
             let numbers = Numbers::of(constant, &format)?;
             let n_bytes = format.scales_len() * size_of::<f32>();
             let recipe = Recipe { name, parameters: parameters.clone(), n_bytes };
-            compiler.pack(input, &recipe, |bytes: &[u8], to: &mut [u8]| {
+            compiler.pack_for_runs(input, &recipe, |bytes: &[u8], to: &mut [u8]| {
                 let numbers: Vec<f32> = numbers.read(bytes, &format).map(|x| x - middle).collect();
                 format.pack_by_block(&numbers, bytemuck::cast_slice_mut(to));
             })

@@ -92,7 +92,7 @@ pub(super) fn pack(
         parameters: [block, set, op.group].map(|n| n as u64).to_vec(),
         n_bytes: len * size_of::<f32>(),
     };
-    let packed = compiler.pack(1, &recipe, |data: &[f32], packed| {
+    let packed = compiler.pack_for_runs(1, &recipe, |data: &[f32], packed| {
         let groups = data.chunks_exact(data.len() / op.group);
         for (w, packed) in groups.zip(packed.chunks_exact_mut(len / op.group)) {
             Filters { isa, block, set, inputs: c, tile, w }.pack(packed);

@@ -140,7 +140,7 @@ impl Layer {
             parameters: [variant(isa).nr, d, rows.start, rows.end].map(|n| n as u64).to_vec(),
             n_bytes: packed_b_len(isa, k, rows.len()) * size_of::<f32>(),
         };
-        let packed = compiler.pack(input, &recipe, |w: &[f32], packed| {
+        let packed = compiler.pack_for_runs(input, &recipe, |w: &[f32], packed| {
             let b = &w[(d * all + rows.start) * k..(d * all + rows.end) * k];
             pack_b(isa, &Matrix::row_major(b, rows.len(), k).transposed(), packed);
         });
