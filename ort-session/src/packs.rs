@@ -177,3 +177,36 @@ pub(crate) fn forms(packs: &[PackedConstant]) -> HashMap<ConstantId, Vec<PackedF
     }
     forms
 }
+
+#[cfg(test)]
+mod tests {
+    use ort_graph::Graph;
+
+    use super::*;
+
+    #[test]
+    fn only_what_runs_read_waits_for_all_kernels() {
+        let mut graph = Graph::default();
+        let id = graph.add_constant("w", Tensor::scalar(1_f32)).unwrap();
+        let pack = |packs: &Packs, n_bytes, byte, for_runs| {
+            let recipe = Recipe { name: "filled", parameters: Vec::new(), n_bytes };
+            let fill = &mut |_: &Tensor, to: &mut [u8]| to.fill(byte);
+            let packed = match for_runs {
+                true => packs.pack_for_runs(graph.value(id), &recipe, fill),
+                false => packs.pack(graph.value(id), &recipe, fill),
+            };
+            packed.unwrap()
+        };
+        let packs = Packs::new(false, Profiler::default(), Arc::default());
+        let later = [pack(&packs, 600_000, 1, true), pack(&packs, 40_000, 2, true)];
+        assert!(later.iter().all(|packed| packed.bytes().is_empty()));
+        let now = pack(&packs, 40_000, 3, false);
+        assert_eq!(now.bytes(), [3; 40_000]);
+        // The second request for the same.
+        assert_eq!(pack(&packs, 40_000, 4, false).bytes(), now.bytes());
+        assert_eq!(packs.into_packs().len(), 3);
+        assert_eq!(later[0].bytes(), vec![1; 600_000]);
+        assert_eq!(later[1].bytes(), [2; 40_000]);
+        assert_eq!(pack(&Packs::default(), 600_000, 5, true).bytes(), vec![5; 600_000]);
+    }
+}
