@@ -5,9 +5,11 @@
 mod closeness;
 mod growing;
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ort_ep::{Claim, ExecutionProvider, Io, Kernel, PackStore, Packed, Recipe, Threads};
+use bytes::Bytes;
+use ort_ep::{Claim, ExecutionProvider, Io, Kernel, PackStore, Packed, Reader, Recipe, Threads};
 use ort_graph::{Attr, Attrs, Fact, Graph, NewNode, NodeId, Registry, ValueInfo};
 use ort_kernels::Isa;
 use ort_tensor::{AlignedBuf, Element, Inputs, Output, Tensor, Value, ValueView, n_elements};
@@ -107,7 +109,7 @@ impl Case {
                 let options = CpuOptions { isa, max_threads: Some(3), ..self.options };
                 let provider = CpuProvider::new(options).unwrap();
                 let claim = provider.claim(&graph, id).unwrap();
-                let kernel = provider.compile(&graph, &claim, &packs).unwrap();
+                let kernel = packs.compile(&provider, &graph, &claim);
                 let has_kernel = packs == Packs::Declined || kernel.variant() != "eval";
                 assert!(has_kernel, "{} has no kernel", self.op_type);
                 self.check_kernel(&*kernel, &claim, &expected, &is_close);
@@ -120,7 +122,7 @@ impl Case {
         let (graph, id) = self.graph(&ort_ops::registry(), true);
         let provider = CpuProvider::new(self.options).unwrap();
         let claim = provider.claim(&graph, id).unwrap();
-        let kernel = provider.compile(&graph, &claim, &Packs::Made).unwrap();
+        let kernel = Packs::Made.compile(&provider, &graph, &claim);
         let shapes = self.shapes();
         let shapes: Vec<_> = shapes.iter().map(Vec::as_slice).collect();
         let prepared = kernel.prepare(&shapes).unwrap();
@@ -136,7 +138,7 @@ impl Case {
         let (graph, id) = self.graph(&ort_ops::registry(), true);
         let provider = CpuProvider::new(self.options).unwrap();
         let claim = provider.claim(&graph, id).unwrap();
-        provider.compile(&graph, &claim, &Packs::Made).unwrap().variant()
+        Packs::Made.compile(&provider, &graph, &claim).variant()
     }
 
     fn check_kernel(
@@ -340,19 +342,49 @@ pub(crate) enum Packs {
     Declined,
 }
 
-impl PackStore for Packs {
+impl Packs {
+    /// The kernel of a claim. What only runs read, it cannot read when it is compiled.
+    pub(crate) fn compile(
+        self,
+        provider: &CpuProvider,
+        graph: &Graph,
+        claim: &Claim,
+    ) -> Box<dyn Kernel> {
+        let store = Store { packs: self, later: Mutex::default() };
+        let kernel = provider.compile(graph, claim, &store).unwrap();
+        for (packed, bytes) in store.later.into_inner().unwrap() {
+            packed.set(bytes);
+        }
+        kernel
+    }
+}
+
+/// Packed constants, and the bytes of those that runs read.
+struct Store {
+    packs: Packs,
+    later: Mutex<Vec<(Packed, Bytes)>>,
+}
+
+impl PackStore for Store {
     fn pack(
         &self,
         constant: &ValueInfo,
         recipe: &Recipe,
+        reader: Reader,
         pack: &mut dyn FnMut(&Tensor, &mut [u8]),
     ) -> Option<Packed> {
-        if *self == Self::Declined {
+        if self.packs == Packs::Declined {
             return None;
         }
         let mut buf = AlignedBuf::zeroed(recipe.n_bytes);
         pack(constant.fact.constant.as_ref()?, buf.as_mut());
-        Some(Packed::new(bytes::Bytes::from_owner(buf)))
+        let bytes = Bytes::from_owner(buf);
+        if reader == Reader::Kernel {
+            return Some(Packed::new(bytes));
+        }
+        let packed = Packed::default();
+        self.later.lock().unwrap().push((packed.clone(), bytes));
+        Some(packed)
     }
 }
 

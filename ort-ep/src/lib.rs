@@ -31,7 +31,7 @@ mod threads;
 
 pub use crate::error::{CompileError, KernelError};
 pub use crate::kernel::{Extension, Io, Kernel, Prepared};
-pub use crate::pack::{PackStore, Packed, Recipe};
+pub use crate::pack::{PackStore, Packed, Reader, Recipe};
 pub use crate::provider::{Claim, DenormalsMet, ExecutionProvider, Layout};
 pub use crate::reference::{EvalKernel, Reference};
 pub use crate::threads::{OneThread, Threads};

@@ -20,6 +20,15 @@ pub struct Recipe {
     pub n_bytes: usize,
 }
 
+/// Who reads a packed constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reader {
+    /// A kernel while it is compiled, and its runs.
+    Kernel,
+    /// Runs only: a store may put many constants in one block of memory, which can be read once all kernels are compiled.
+    Runs,
+}
+
 /// Packed bytes, aligned to 64; a clone shares them.
 #[derive(Clone, Debug, Default)]
 pub struct Packed(Arc<OnceLock<Bytes>>);
@@ -35,7 +44,7 @@ impl Packed {
         self.0.get_or_init(|| bytes);
     }
 
-    /// The bytes; of [`PackStore::pack_for_runs`], none before all kernels are compiled.
+    /// The bytes; those for [`Reader::Runs`] are empty before all kernels are compiled.
     pub fn bytes(&self) -> &[u8] {
         self.0.get().map_or(&[], |bytes| bytes)
     }
@@ -64,17 +73,7 @@ pub trait PackStore: Sync {
         &self,
         constant: &ValueInfo,
         recipe: &Recipe,
+        reader: Reader,
         pack: &mut dyn FnMut(&Tensor, &mut [u8]),
     ) -> Option<Packed>;
-
-    /// The same for bytes that only runs read: a store may put many in one block of memory, which can be read once all kernels
-    /// are compiled, and not before.
-    fn pack_for_runs(
-        &self,
-        constant: &ValueInfo,
-        recipe: &Recipe,
-        pack: &mut dyn FnMut(&Tensor, &mut [u8]),
-    ) -> Option<Packed> {
-        self.pack(constant, recipe, pack)
-    }
 }

@@ -218,7 +218,8 @@ pub use ort_tensor::{
 pub mod provider {
     pub use ort_ep::{
         Claim, CompileError, DenormalsMet, EvalKernel, ExecutionProvider, Extension, Io, Kernel,
-        KernelError, Layout, OneThread, PackStore, Packed, Prepared, Recipe, Reference, Threads,
+        KernelError, Layout, OneThread, PackStore, Packed, Prepared, Reader, Recipe, Reference,
+        Threads,
     };
     pub use ort_graph::{
         Attr, Attrs, Behaviour, CycleError, Dim, Dims, Fact, Facts, Graph, GraphError, InferError,

@@ -169,7 +169,8 @@ fn check_elements(
 /// The size of constants in their own memory, in a graph and its subgraphs.
 fn own_bytes(graph: &Graph) -> usize {
     let constants = graph.value_ids().filter_map(|id| graph.constant(id));
-    let own = constants.filter(|constant| !constant.is_shared() && !constant.is_released());
+    let is_own = |it: &&Tensor| !it.is_shared() && !it.is_released() && !it.is_deferred();
+    let own = constants.filter(is_own);
     let nodes = graph.node_ids().map(|id| graph.node(id));
     let below = nodes.flat_map(|node| node.attrs.subgraphs()).map(own_bytes);
     own.map(Tensor::n_bytes).sum::<usize>() + below.sum::<usize>()

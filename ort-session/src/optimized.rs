@@ -7,12 +7,14 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use ort_ep::Threads;
 use ort_format::KernelTypeStrResolver;
-use ort_graph::{Export, Graph, ModelInfo, export};
+use ort_graph::{Export, Graph, ImportError, ModelInfo, export};
 use ort_loader::ModelBytes;
 use ort_optimizer::{Report, lower_for_onnx_runtime};
 use web_time::{Duration, Instant};
 
+use crate::cancel::Cancel;
 use crate::error::{SaveError, SessionError};
 use crate::load_limits::Budget;
 use crate::log::{Log, Severity};
@@ -297,6 +299,20 @@ impl Optimized {
         Ok((plan, packs.into_packs()))
     }
 
+    /// Copies or computes the constants of a plan that runs read.
+    fn materialize(&self, plan: &Plan, budget: &Budget) -> Result<(), ImportError> {
+        let (threads, cancel) = (self.threads(), self.settings.cancel.as_ref());
+        let is_cancelled = || cancel.is_some_and(Cancel::is_cancelled);
+        let _in_run = self.settings.pool.run();
+        plan.materialize(budget, |n, part| {
+            threads.for_each(n, &|i| {
+                if !is_cancelled() {
+                    part(i);
+                }
+            });
+        })
+    }
+
     /// Builds a session of the current model. Memory without readers is released: the
     /// elements of constants that all kernels have packed, and the pages of the file that held them.
     ///
@@ -310,8 +326,9 @@ impl Optimized {
         budget.check()?;
         let (mut plan, packs) = self.settings.or_cancelled("compile", compiled)?;
         plan.release(&plan.unread());
-        let materialized = profiler.during("materialize", || plan.materialize(&self.threads()));
-        materialized.map_err(Box::new)?;
+        let materialized = profiler.during("materialize", || self.materialize(&plan, &budget));
+        budget.check()?;
+        self.settings.or_cancelled("compile", materialized.map_err(Box::new))?;
         profiler.during("release_pages", || {
             for file in std::iter::once(&self.bytes).chain(&self.external) {
                 release_pages(file, (&plan, &packs), &self.settings.log);

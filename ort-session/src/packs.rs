@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use ort_ep::{PackStore, Packed, Recipe};
+use ort_ep::{PackStore, Packed, Reader, Recipe};
 use ort_graph::{PackedForm, ValueInfo};
 use ort_tensor::{AlignedBuf, Shape, Tensor};
 use web_time::Instant;
@@ -31,15 +31,6 @@ pub(crate) struct Packs {
     /// Blocks of those that only runs read; none for a kernel that runs at once.
     blocks: Option<Blocks>,
     made: Mutex<HashMap<(ConstantId, Recipe, Reader), Arc<OnceLock<Option<PackedConstant>>>>>,
-}
-
-/// Who reads a packed constant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Reader {
-    /// Kernels that are being compiled, as well.
-    Any,
-    /// Runs, when all kernels are compiled.
-    Runs,
 }
 
 /// Identifies a constant by the address of its elements, and its shape. All constants live as long as the graph
@@ -126,26 +117,6 @@ impl Packs {
         };
         Some(PackedConstant { constant: ConstantId::of(tensor), label, packed, is_of_file })
     }
-
-    /// The packed constant, which is made if it is requested for the first time.
-    fn packed(
-        &self,
-        constant: &ValueInfo,
-        (recipe, reader): (&Recipe, Reader),
-        pack: &mut dyn FnMut(&Tensor, &mut [u8]),
-    ) -> Option<Packed> {
-        if self.declines {
-            return None;
-        }
-        let id = ConstantId::of(constant.fact.constant.as_ref()?);
-        let key = (id, recipe.clone(), reader);
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = made.entry(key).or_default().clone();
-        drop(made);
-        // If two threads need the same packing, the second waits for the first, without holding the lock.
-        let pack = place.get_or_init(|| self.get(constant, (recipe, reader), pack));
-        pack.as_ref().map(|pack| pack.packed.clone())
-    }
 }
 
 impl PackStore for Packs {
@@ -153,18 +124,19 @@ impl PackStore for Packs {
         &self,
         constant: &ValueInfo,
         recipe: &Recipe,
+        reader: Reader,
         pack: &mut dyn FnMut(&Tensor, &mut [u8]),
     ) -> Option<Packed> {
-        self.packed(constant, (recipe, Reader::Any), pack)
-    }
-
-    fn pack_for_runs(
-        &self,
-        constant: &ValueInfo,
-        recipe: &Recipe,
-        pack: &mut dyn FnMut(&Tensor, &mut [u8]),
-    ) -> Option<Packed> {
-        self.packed(constant, (recipe, Reader::Runs), pack)
+        if self.declines {
+            return None;
+        }
+        let id = ConstantId::of(constant.fact.constant.as_ref()?);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = made.entry((id, recipe.clone(), reader)).or_default().clone();
+        drop(made);
+        // If two threads need the same packing, the second waits for the first, without holding the lock.
+        let pack = place.get_or_init(|| self.get(constant, (recipe, reader), pack));
+        pack.as_ref().map(|pack| pack.packed.clone())
     }
 }
 
@@ -188,25 +160,20 @@ mod tests {
     fn only_what_runs_read_waits_for_all_kernels() {
         let mut graph = Graph::default();
         let id = graph.add_constant("w", Tensor::scalar(1_f32)).unwrap();
-        let pack = |packs: &Packs, n_bytes, byte, for_runs| {
+        let pack = |packs: &Packs, n_bytes, byte, reader| {
             let recipe = Recipe { name: "filled", parameters: Vec::new(), n_bytes };
-            let fill = &mut |_: &Tensor, to: &mut [u8]| to.fill(byte);
-            let packed = match for_runs {
-                true => packs.pack_for_runs(graph.value(id), &recipe, fill),
-                false => packs.pack(graph.value(id), &recipe, fill),
-            };
-            packed.unwrap()
+            packs.pack(graph.value(id), &recipe, reader, &mut |_, to| to.fill(byte)).unwrap()
         };
         let packs = Packs::new(false, Profiler::default(), Arc::default());
-        let later = [pack(&packs, 600_000, 1, true), pack(&packs, 40_000, 2, true)];
+        let later = [pack(&packs, 600_000, 1, Reader::Runs), pack(&packs, 40_000, 2, Reader::Runs)];
         assert!(later.iter().all(|packed| packed.bytes().is_empty()));
-        let now = pack(&packs, 40_000, 3, false);
+        let now = pack(&packs, 40_000, 3, Reader::Kernel);
         assert_eq!(now.bytes(), [3; 40_000]);
         // The second request for the same.
-        assert_eq!(pack(&packs, 40_000, 4, false).bytes(), now.bytes());
+        assert_eq!(pack(&packs, 40_000, 4, Reader::Kernel).bytes(), now.bytes());
         assert_eq!(packs.into_packs().len(), 3);
         assert_eq!(later[0].bytes(), vec![1; 600_000]);
         assert_eq!(later[1].bytes(), [2; 40_000]);
-        assert_eq!(pack(&Packs::default(), 600_000, 5, true).bytes(), vec![5; 600_000]);
+        assert_eq!(pack(&Packs::default(), 600_000, 5, Reader::Runs).bytes(), vec![5; 600_000]);
     }
 }

@@ -251,9 +251,13 @@ impl Tensor {
 
     /// A view to write; shared data is copied first.
     pub fn view_mut(&mut self) -> TensorViewMut<'_> {
-        if let Storage::Shared(_) | Storage::Deferred(_) = &self.storage {
-            let bytes = self.unaligned_view().as_bytes().unwrap_or_default();
-            self.storage = Storage::Owned(Arc::new(AlignedBuf::copy_of(bytes)));
+        let copy = match &self.storage {
+            Storage::Shared(bytes) => Some(AlignedBuf::copy_of(bytes)),
+            Storage::Deferred(deferred) => Some(deferred.copy()),
+            _ => None,
+        };
+        if let Some(copy) = copy {
+            self.storage = Storage::Owned(Arc::new(copy));
         }
         if let Storage::Owned(buf) = &mut self.storage
             && Arc::get_mut(buf).is_none()

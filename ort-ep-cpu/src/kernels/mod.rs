@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use bytemuck::Pod;
-use ort_ep::{Claim, CompileError, Kernel, PackStore, Packed, Recipe};
+use ort_ep::{Claim, CompileError, Kernel, PackStore, Packed, Reader, Recipe};
 use ort_graph::{Dim, Fact, Graph, NodeId, Operator};
 use ort_tensor::{DType, Tensor};
 
@@ -71,8 +71,7 @@ impl<'a> Compiler<'a> {
         recipe: &Recipe,
         pack: impl Fn(&[T], &mut [T]),
     ) -> Option<Packed> {
-        let id = self.claim.inputs.get(input).copied().flatten()?;
-        self.packs.pack(self.graph.value(id), recipe, &mut of_elements(pack))
+        self.packed(input, recipe, Reader::Kernel, pack)
     }
 
     /// The same for a constant that is read packed by runs only, and not when kernels are compiled.
@@ -82,8 +81,21 @@ impl<'a> Compiler<'a> {
         recipe: &Recipe,
         pack: impl Fn(&[T], &mut [T]),
     ) -> Option<Packed> {
+        self.packed(input, recipe, Reader::Runs, pack)
+    }
+
+    fn packed<T: Pod>(
+        &self,
+        input: usize,
+        recipe: &Recipe,
+        reader: Reader,
+        pack: impl Fn(&[T], &mut [T]),
+    ) -> Option<Packed> {
         let id = self.claim.inputs.get(input).copied().flatten()?;
-        self.packs.pack_for_runs(self.graph.value(id), recipe, &mut of_elements(pack))
+        self.packs.pack(self.graph.value(id), recipe, reader, &mut |constant, packed| {
+            let elements = constant.view().as_bytes().unwrap_or_default();
+            pack(bytemuck::cast_slice(elements), bytemuck::cast_slice_mut(packed));
+        })
     }
 
     /// The element type of these inputs, if the first is present and all present ones agree.
@@ -97,13 +109,6 @@ impl<'a> Compiler<'a> {
     pub(crate) fn are_f32(&self, inputs: Range<usize>) -> bool {
         let is_f32 = |input| self.fact(input).is_none_or(|fact| fact.dtype() == Some(DType::F32));
         self.fact(inputs.start).is_some() && inputs.into_iter().all(is_f32)
-    }
-}
-
-fn of_elements<T: Pod>(pack: impl Fn(&[T], &mut [T])) -> impl Fn(&Tensor, &mut [u8]) {
-    move |constant, packed| {
-        let elements = constant.view().as_bytes().unwrap_or_default();
-        pack(bytemuck::cast_slice(elements), bytemuck::cast_slice_mut(packed));
     }
 }
 

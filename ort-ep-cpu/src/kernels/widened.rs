@@ -10,7 +10,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use half::slice::HalfFloatSliceExt;
-use ort_ep::{Claim, Io, Kernel, KernelError, PackStore, Packed, Prepared, Recipe, Threads};
+use ort_ep::{
+    Claim, Io, Kernel, KernelError, PackStore, Packed, Prepared, Reader, Recipe, Threads,
+};
 use ort_graph::{Fact, Facts, Graph, NewNode, NodeId, Operator, ValueId, ValueInfo};
 use ort_ops::ops::average_pool::AveragePool;
 use ort_ops::ops::conv::Conv;
@@ -159,34 +161,20 @@ struct WidenedPacks<'a> {
     of: &'a Compiler<'a>,
 }
 
-impl<'a> WidenedPacks<'a> {
-    /// The constant of the node, and the widened one in the graph that the kernel is compiled from.
-    fn constants<'c>(&self, constant: &'c ValueInfo) -> Option<(&'a ValueInfo, &'c Tensor)> {
-        let position = constant.name.parse::<usize>().ok()?;
-        let input: ValueId = self.of.claim.inputs.get(position).copied()??;
-        Some((self.of.graph.value(input), constant.fact.constant.as_ref()?))
-    }
-}
-
 impl PackStore for WidenedPacks<'_> {
     fn pack(
         &self,
         constant: &ValueInfo,
         recipe: &Recipe,
+        reader: Reader,
         pack: &mut dyn FnMut(&Tensor, &mut [u8]),
     ) -> Option<Packed> {
-        let (narrow, wide) = self.constants(constant)?;
-        self.of.packs.pack(narrow, recipe, &mut |_, packed| pack(wide, packed))
-    }
-
-    fn pack_for_runs(
-        &self,
-        constant: &ValueInfo,
-        recipe: &Recipe,
-        pack: &mut dyn FnMut(&Tensor, &mut [u8]),
-    ) -> Option<Packed> {
-        let (narrow, wide) = self.constants(constant)?;
-        self.of.packs.pack_for_runs(narrow, recipe, &mut |_, packed| pack(wide, packed))
+        let input: ValueId =
+            self.of.claim.inputs.get(constant.name.parse::<usize>().ok()?).copied()??;
+        // Already widened, in the graph that the kernel is compiled from.
+        let wide = constant.fact.constant.as_ref()?;
+        let pack = &mut |_: &Tensor, packed: &mut [u8]| pack(wide, packed);
+        self.of.packs.pack(self.of.graph.value(input), recipe, reader, pack)
     }
 }
 

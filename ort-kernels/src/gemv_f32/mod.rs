@@ -12,6 +12,9 @@
 //!
 //! Bound by memory: B is read once, two panels at a time, and nothing is copied.
 
+#[macro_use]
+mod four_panels;
+
 /// The order in which panels are read.
 ///
 /// If a matrix that does not fit a cache is multiplied repeatedly, alternating the direction

@@ -5,40 +5,5 @@ use crate::Simd128;
 use crate::isa::simd128::{LANES, fmadd, load, splat, store, zero};
 
 pub(super) const VARIANT: Variant = Variant { name: "simd128_4x8", panels: 4, nr: NR };
-const NR: usize = 2 * LANES;
 
-pub(super) fn tile(token: Simd128, x: &[f32], b: &[f32], y: &mut [f32]) {
-    match y.len().div_ceil(NR) {
-        4 => panels::<4>(token, x, b, y),
-        3 => panels::<3>(token, x, b, y),
-        2 => panels::<2>(token, x, b, y),
-        _ => panels::<1>(token, x, b, y),
-    }
-}
-
-kernel! {
-    /// At most `8·P` columns and more than `8·(P − 1)`; `b: [P][k][8]`.
-    Simd128 => fn panels<const P: usize>(x: &[f32], b: &[f32], y: &mut [f32]) {
-        let k = x.len();
-        let mut rows = [b.as_chunks::<NR>().0; P];
-        let mut sums = [[zero(); 2]; P];
-        for p in 0..P {
-            rows[p] = &rows[p][p * k..][..k];
-            for (w, sum) in sums[p].iter_mut().enumerate() {
-                *sum = load(y.get(p * NR + w * LANES..).unwrap_or_default());
-            }
-        }
-        for k in 0..k {
-            let x = splat(x[k]);
-            for p in 0..P {
-                let b = rows[p][k].as_chunks::<LANES>().0;
-                for w in 0..2 {
-                    sums[p][w] = fmadd(x, load(&b[w]), sums[p][w]);
-                }
-            }
-        }
-        for (i, sum) in sums.as_flattened().iter().enumerate() {
-            store(y.get_mut(i * LANES..).unwrap_or_default(), *sum);
-        }
-    }
-}
+four_panels! { Simd128 }

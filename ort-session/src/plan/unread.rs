@@ -4,11 +4,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ort_ep::{Kernel, Threads};
+use ort_ep::Kernel;
 use ort_graph::{Graph, ImportError, ValueId};
 use ort_tensor::Tensor;
 
 use super::{Action, Plan};
+use crate::load_limits::Budget;
 use crate::packs::ConstantId;
 
 impl Plan {
@@ -44,26 +45,37 @@ impl Plan {
     }
 
     /// Copies or computes the elements of deferred constants and defaults, here and in sub-plans, so that no run has to; but
-    /// not of those that most runs do not read.
+    /// not of those that most runs do not read. They count against `budget`.
     ///
     /// # Errors
-    /// If there is no memory for them; it has the name of the largest.
-    pub(crate) fn materialize(&self, threads: &dyn Threads) -> Result<(), ImportError> {
-        let mut read: Vec<(String, Tensor)> = Vec::new();
+    /// If there is no memory for them, with the name of the largest, or `for_each` left out a part.
+    pub(crate) fn materialize(
+        &self,
+        budget: &Budget,
+        for_each: impl FnOnce(usize, &(dyn Fn(usize) + Sync)),
+    ) -> Result<(), ImportError> {
+        let mut read: HashMap<ConstantId, (String, Tensor)> = HashMap::new();
         self.visit(&mut |plan| {
             let n_seldom = plan.count(|kernel, input| kernel.seldom_reads(input));
             for id in plan.graph.value_ids() {
                 let value = plan.graph.value(id);
                 let is_read = plan.n_uses(id) > n_seldom.get(&id).copied().unwrap_or(0);
                 let constant = value.fact.constant.iter().filter(|_| is_read);
-                let deferred = constant.chain(&value.default).filter(|it| it.is_deferred());
-                read.extend(deferred.map(|tensor| (value.name.clone(), tensor.clone())));
+                for tensor in constant.chain(&value.default).filter(|it| it.is_deferred()) {
+                    let named = || (value.name.clone(), tensor.clone());
+                    read.entry(ConstantId::of(tensor)).or_insert_with(named);
+                }
             }
         });
-        let tensors: Vec<&Tensor> = read.iter().map(|(_, tensor)| tensor).collect();
-        let materialized = ort_tensor::materialize(&tensors, |n, part| threads.for_each(n, part));
-        materialized.map_err(|error| {
-            let largest = read.iter().max_by_key(|(_, tensor)| tensor.n_bytes());
+        let mut all: Vec<(String, Tensor)> = read.into_values().collect();
+        all.sort_by(|(a, _), (b, _)| a.cmp(b));
+        if !all.iter().all(|(name, tensor)| budget.take(tensor.n_bytes(), name)) {
+            // The budget has the error.
+            return Ok(());
+        }
+        let tensors: Vec<&Tensor> = all.iter().map(|(_, tensor)| tensor).collect();
+        ort_tensor::materialize(&tensors, for_each).map_err(|error| {
+            let largest = all.iter().max_by_key(|(_, tensor)| tensor.n_bytes());
             let name = largest.map(|(name, _)| name.clone()).unwrap_or_default();
             ImportError::Tensor { name, error: Box::new(error) }
         })

@@ -145,6 +145,28 @@ fn the_memory_of_packed_constants_is_limited() {
 }
 
 #[test]
+fn constants_that_are_computed_last_count() {
+    let model = of_text(
+        "graph(x: float[1,64,16,16]) -> (y) {
+           w = const float[64,64,1,1] fill 0.5
+           v = const float[64,64,1,1] fill 0.25
+           a = Conv-11 (x, w)
+           y = Conv-11 (a, v)
+         }",
+    );
+    let builder = || Session::builder().threads(1);
+    let free = load(&model, LoadLimits::default(), builder()).unwrap().memory();
+    let needed = free.packed_heap.n_bytes() + free.copied_bytes();
+    assert!(needed >= 2 * 64 * 64 * size_of::<f32>());
+    let limits = |n| LoadLimits { max_bytes: Some(n), ..LoadLimits::default() };
+    assert!(load(&model, limits(needed), builder()).is_ok());
+    let error = limit_of(load(&model, limits(needed - 1), builder()).unwrap_err());
+    let LoadLimitError::Bytes { limit, found, value } = error else { panic!("{error}") };
+    assert_eq!((limit, found), (needed - 1, needed));
+    assert!(["w", "v"].contains(&&*value), "{value}");
+}
+
+#[test]
 fn the_memory_for_making_a_packed_file_is_limited() {
     let limits = LoadLimits { max_bytes: Some(100), ..LoadLimits::default() };
     let folder = tempfile::tempdir().unwrap();

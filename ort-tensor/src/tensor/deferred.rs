@@ -29,7 +29,7 @@ impl Tensor {
     ) -> Result<Self, TensorError> {
         let n_bytes = data_len(dtype, shape)?;
         if dtype == DType::String {
-            return Err(TensorError::DType { expected: DType::U8, found: dtype });
+            return Err(TensorError::NoWords { found: dtype, n_bytes: 1 });
         }
         check(n_bytes)?;
         let write = Mutex::new(Some(Arc::new(write) as Arc<Write>));
@@ -75,7 +75,7 @@ impl Tensor {
 /// the tensors. `for_each(n, part)` calls `part` with each number below `n`, on one thread or several.
 ///
 /// # Errors
-/// If there is no memory for them.
+/// If there is no memory for them, or `for_each` left out a part ([`TensorError::Ended`]): then they are as they were.
 pub fn materialize(
     tensors: &[&Tensor],
     for_each: impl FnOnce(usize, &(dyn Fn(usize) + Sync)),
@@ -86,8 +86,8 @@ pub fn materialize(
     });
     // bounded: as long as the list
     let mut all: Vec<&Deferred> = deferred.collect();
-    all.sort_unstable_by_key(|deferred| deferred.address());
-    all.dedup_by_key(|deferred| deferred.address());
+    all.sort_unstable_by_key(|deferred| std::ptr::from_ref(*deferred));
+    all.dedup_by_key(|deferred| std::ptr::from_ref(*deferred));
     let sizes = all.iter().map(|deferred| deferred.n_bytes().next_multiple_of(AlignedBuf::ALIGN));
     let n_bytes = sizes.clone().fold(0, usize::saturating_add);
     check(n_bytes)?;
@@ -96,13 +96,17 @@ pub fn materialize(
     let mut rest = block.as_mut();
     let places = all.iter().zip(sizes.clone()).map(|(deferred, size)| {
         let place = rest.split_off_mut(..size).unwrap_or_default();
-        Mutex::new(&mut place[..deferred.n_bytes()])
+        Mutex::new(Some(&mut place[..deferred.n_bytes()]))
     });
     let places: Vec<_> = places.collect(); // bounded: as long as the list
     for_each(all.len(), &|i| {
-        all[i].write(&mut places[i].lock().unwrap_or_else(PoisonError::into_inner));
+        let place = places[i].lock().unwrap_or_else(PoisonError::into_inner).take();
+        place.into_iter().for_each(|place| all[i].write(place));
     });
-    drop(places);
+    let mut left = places.into_iter().map(Mutex::into_inner);
+    if left.any(|place| place.unwrap_or_else(PoisonError::into_inner).is_some()) {
+        return Err(TensorError::Ended);
+    }
     let mut rest = Bytes::from_owner(block);
     for (deferred, size) in all.iter().zip(sizes) {
         deferred.set(rest.split_to(size).slice(..deferred.n_bytes()));
@@ -169,6 +173,13 @@ impl Deferred {
         let mut own = AlignedBuf::try_lasting(n_bytes).ok_or(no_memory)?;
         self.write(own.as_mut());
         Ok(own)
+    }
+
+    /// A copy of the elements; aborts as [`AlignedBuf::zeroed`] does.
+    pub(super) fn copy(&self) -> AlignedBuf {
+        let mut copy = AlignedBuf::zeroed(self.n_bytes());
+        self.write(copy.as_mut());
+        copy
     }
 
     /// The elements in a buffer that is dropped soon; `None` if the tensor has its own.

@@ -164,5 +164,9 @@ fn deferred_elements_share_a_block() {
     all.push(&late);
     let beyond = within(4095, 4095, || materialize(&all, |n, part| (0..n).for_each(part)));
     assert!(matches!(beyond, Err(TensorError::NoMemory { n_bytes: 4096, .. })));
-    assert!(late.is_deferred());
+    let ended = materialize(&[&late, &fill(6, 1)], |_, part| part(0));
+    assert!(matches!(ended, Err(TensorError::Ended)) && late.is_deferred());
+    let mut written = late.clone();
+    written.view_mut().into_bytes().unwrap()[0] = 0;
+    assert!(late.is_deferred() && written.view().as_bytes().unwrap()[..2] == [0, 5]);
 }

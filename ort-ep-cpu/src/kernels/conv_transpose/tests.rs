@@ -63,7 +63,7 @@ fn run(graph: &Graph, options: CpuOptions, x: &Tensor) -> (Tensor, Vec<usize>) {
         let roots = graph.topological_order().unwrap().into_iter().rev();
         let claims = roots.map(|root| provider.claim(graph, root).unwrap());
         let claim = claims.into_iter().find(|claim| claim.inputs[0] == Some(at)).unwrap();
-        let kernel = provider.compile(graph, &claim, &Packs::Made).unwrap();
+        let kernel = Packs::Made.compile(&provider, graph, &claim);
         let constants: Vec<Tensor> = claim.inputs[1..]
             .iter()
             .map(|id| graph.constant(id.unwrap()).unwrap().clone())
