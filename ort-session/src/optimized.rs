@@ -2,6 +2,8 @@
 
 // collects are bounded: as long as the graph's lists
 
+mod counts;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::Path;
@@ -14,6 +16,7 @@ use ort_loader::ModelBytes;
 use ort_optimizer::{Report, lower_for_onnx_runtime};
 use web_time::{Duration, Instant};
 
+pub(crate) use self::counts::OperatorCounts;
 use crate::cancel::Cancel;
 use crate::error::{SaveError, SessionError};
 use crate::load_limits::Budget;
@@ -392,25 +395,5 @@ fn release_pages(bytes: &ModelBytes, (plan, packs): (&Plan, &[PackedConstant]), 
             );
         }
         first = first.max(next.end);
-    }
-}
-
-/// The number of nodes of each operator in a graph and its subgraphs, by domain and name.
-#[derive(Debug, Default)]
-pub(crate) struct OperatorCounts(BTreeMap<(String, String), usize>);
-
-impl OperatorCounts {
-    pub(crate) fn of(graph: &Graph) -> Self {
-        let mut counts = BTreeMap::new();
-        count(graph, &mut counts);
-        let owned = |((domain, name), n): ((&str, &str), usize)| ((domain.into(), name.into()), n);
-        Self(counts.into_iter().map(owned).collect())
-    }
-}
-
-fn count<'g>(graph: &'g Graph, counts: &mut BTreeMap<(&'g str, &'g str), usize>) {
-    for node in graph.node_ids().map(|id| graph.node(id)) {
-        *counts.entry((&node.domain, &node.op_type)).or_default() += 1;
-        node.attrs.subgraphs().for_each(|subgraph| count(subgraph, counts));
     }
 }
