@@ -32,7 +32,8 @@ fn run_with(graph: &Graph, mut values: Values) -> Vec<Value> {
             Some(Control::If) => run_if(node, &values),
             Some(Control::Loop) => run_loop(node, &values),
             Some(Control::Scan) => run_scan(node, &values),
-            Some(_) => panic!("SequenceMap is not interpreted"),
+            Some(Control::SequenceMap) => run_sequence_map(node, &values),
+            Some(_) => panic!("this control flow is not interpreted"),
             None => eval(node, &values),
         };
         values.extend(node.outputs.iter().zip(outputs).filter_map(|(id, v)| Some(((*id)?, v?))));
@@ -99,6 +100,21 @@ fn run_scan(node: &Node, values: &Values) -> Vec<Option<Value>> {
         scanned.iter_mut().zip(made).for_each(|(all, one)| all.push(one));
     }
     states.into_iter().chain(scanned.iter().map(|all| stacked(all))).map(Some).collect()
+}
+
+fn run_sequence_map(node: &Node, values: &Values) -> Vec<Option<Value>> {
+    let Some(Attr::Graph(body)) = node.attrs.get("body") else { panic!("no body") };
+    let given: Vec<&Value> = node.inputs.iter().map(|id| &values[&id.unwrap()]).collect();
+    let mut mapped = vec![Vec::new(); node.outputs.len()];
+    for i in 0..given[0].view().sequence().unwrap().len() {
+        let item = |value: &&Value| match value {
+            Value::Sequence(items) => items[i].clone(),
+            value => (*value).clone(),
+        };
+        let made = run_body(body, given.iter().map(item).collect(), values);
+        mapped.iter_mut().zip(made).for_each(|(all, one)| all.push(one));
+    }
+    mapped.into_iter().map(|items| Some(Value::Sequence(items))).collect()
 }
 
 fn slice(x: &Tensor, t: usize) -> Tensor {

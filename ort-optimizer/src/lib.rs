@@ -37,6 +37,7 @@ mod driver;
 #[cfg(test)]
 mod equivalence;
 mod eval;
+mod inline;
 mod interchange;
 #[cfg(test)]
 mod interpreter;

@@ -240,7 +240,7 @@ impl Graph {
     ///
     /// # Errors
     /// If the graph is full.
-    pub(crate) fn add_captured(
+    pub fn add_captured(
         &mut self,
         name: &str,
         enclosing: &Graph,

@@ -1,6 +1,6 @@
 //! Contents of tensors: `float[2] [0.5, 1]`, `int64[3] fill 7`, `bool[] true`.
 
-// collects are bounded: text is written by tests
+// collects are bounded: text is written by passes and tests
 
 use std::fmt;
 
@@ -95,7 +95,7 @@ fn build(
     let too_large = TensorError::TooLarge { shape: shape.to_vec() };
     let n = n_elements(shape).filter(|&n| n <= MAX_BYTES / 16).ok_or(too_large)?;
     let elements: Vec<&Item> = match elements {
-        // bounded: text is written by tests
+        // bounded: text is written by passes and tests
         [element] if is_fill => vec![element; n],
         elements => elements.iter().collect(),
     };

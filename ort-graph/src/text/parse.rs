@@ -1,6 +1,6 @@
 //! From text to a graph.
 
-// collects are bounded: text is written by tests
+// collects are bounded: text is written by passes and tests
 
 use std::collections::HashMap;
 

@@ -1,8 +1,10 @@
 //! A graph of nodes that ONNX Runtime's CPU has kernels for. When it loads a `.onnx` file, it expands functions, and
 //! computes in float what it cannot compute in float16; a `.ort` file's nodes it takes unchanged.
 
+mod bodies;
 mod casts;
 mod functions;
+mod sequence_map;
 
 use std::collections::BTreeSet;
 
@@ -24,8 +26,8 @@ pub fn lower_for_onnx_runtime(
     opset: Option<i64>,
 ) -> Result<(Graph, BTreeSet<String>), OptimizeError> {
     let options = Options { level: Level::Basic, opset, ..Options::default() };
-    let (passes, eval) = (vec![&functions::PASS, &casts::PASS], &Reference);
-    let (graph, _) = run(graph, registry, &options, eval, passes)?;
+    let passes = vec![&sequence_map::PASS, &bodies::PASS, &functions::PASS, &casts::PASS];
+    let (graph, _) = run(graph, registry, &options, &Reference, passes)?;
     let mut left = BTreeSet::new();
     functions::collect_left(&graph, &mut left);
     Ok((graph, left))
