@@ -59,7 +59,8 @@ fn with_number(graph: &Graph, id: NodeId, operation: Binary) -> Option<(NodeId, 
 
 /// The constant that is broadcast to the whole image, if the value is one.
 fn number(graph: &Graph, id: ValueId) -> Option<f32> {
-    let constant = graph.constant(id).filter(|constant| constant.shape().len() <= 4)?;
+    // A view of more elements might copy them.
+    let constant = graph.constant(id).filter(|it| it.shape().len() <= 4 && it.len() == 1)?;
     match constant.as_slice() {
         Ok(&[number]) => Some(number),
         _ => None,
