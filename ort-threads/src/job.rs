@@ -46,10 +46,10 @@ impl<'a> Job<'a> {
         self.n_inside.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The job may be freed as soon as the last worker has left. Sequentially consistent, like
-    /// [`Job::is_left`], for callers that sleep until then.
-    pub(crate) fn leave(&self) {
-        self.n_inside.fetch_sub(1, Ordering::SeqCst);
+    /// The number of workers inside, by which a worker leaves: `leave(&self)` would have an argument that must be valid
+    /// until it returns, but the job may be freed as soon as the last worker has left.
+    pub(crate) const fn n_inside(&self) -> &AtomicUsize {
+        &self.n_inside
     }
 
     /// Whether no worker is inside.

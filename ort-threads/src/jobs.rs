@@ -207,8 +207,8 @@ impl Inside<'_> {
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
         self.jobs.n_inside.fetch_sub(1, Ordering::Relaxed);
-        // The last use of the job.
-        self.job.leave();
+        // The last use of the job. Sequentially consistent, like `Job::is_left`, for callers that sleep until then.
+        self.job.n_inside().fetch_sub(1, Ordering::SeqCst);
         if self.jobs.n_waiting.load(Ordering::SeqCst) > 0 {
             drop(self.jobs.lock());
             self.jobs.left.notify_all();
