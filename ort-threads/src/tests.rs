@@ -166,6 +166,27 @@ fn workers_sleep_until_called_and_again_without_work() {
 }
 
 #[test]
+fn callers_of_as_many_runs_as_threads_compute_alone() {
+    for workers in all_kinds(2) {
+        let caller = thread::current().id();
+        let runs = [workers.run(), workers.run(), workers.run()];
+        workers.wake();
+        let part = |_| assert_eq!(thread::current().id(), caller);
+        (0..1000).for_each(|_| workers.for_each(10, &part, &|body| body()));
+        assert_each_once(&workers, 1000);
+        until(|| workers.n_active() == 0);
+
+        drop(runs);
+        let is_done = AtomicBool::new(false);
+        let part = |i: usize| match i {
+            0 => until(|| is_done.load(Ordering::Relaxed)),
+            _ => is_done.store(true, Ordering::Relaxed),
+        };
+        workers.for_each(2, &part, &|body| body());
+    }
+}
+
+#[test]
 fn workers_end_with_their_owner_however_long_they_spin() {
     for spin in [Duration::ZERO, FOREVER] {
         let alive = Arc::new(());

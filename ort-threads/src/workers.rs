@@ -44,6 +44,7 @@ pub enum StartError {
 }
 
 struct Shared {
+    n_workers: usize,
     jobs: Jobs,
     spin: Spin,
     /// The number of runs in progress.
@@ -62,7 +63,7 @@ impl Workers {
         begin: impl Fn(usize) -> io::Result<()> + Clone + Send + 'static,
     ) -> Result<Self, StartError> {
         let n_runs = CachePadded::new(AtomicUsize::new(0));
-        let shared = Arc::new(Shared { jobs: Jobs::new(n), spin, n_runs });
+        let shared = Arc::new(Shared { n_workers: n, jobs: Jobs::new(n), spin, n_runs });
         // Dropped on an error, which stops the workers that have started.
         let workers = Self { shared };
         let (sender, results) = mpsc::channel();
@@ -94,15 +95,15 @@ impl Workers {
         InRun(&self.shared)
     }
 
-    /// Wakes a worker, which wakes the others, if all sleep; not if they never spin in runs.
+    /// Wakes a worker, which wakes the others, if all sleep; not if they never spin in runs, or would have no work.
     pub fn wake(&self) {
-        if !self.shared.spin.in_runs.is_zero() {
+        if !self.shared.spin.in_runs.is_zero() && !self.shared.is_crowded() {
             self.shared.jobs.wake();
         }
     }
 
     /// Calls `part(i)` for each `i < n`, each once, on the calling thread and on workers, there within
-    /// `around`.
+    /// `around`; on the calling thread alone while more runs than workers are in progress.
     ///
     /// # Panics
     ///
@@ -112,6 +113,10 @@ impl Workers {
             return (0..n).for_each(part);
         }
         let job = Job::new(Parts::new(n, part), around);
+        if self.shared.is_crowded() {
+            job.work_as_caller();
+            return job.resume_panic();
+        }
         self.shared.jobs.open(&job, |job| self.shared.until_left(job), || job.work_as_caller());
         job.resume_panic();
     }
@@ -145,13 +150,21 @@ impl Drop for InRun<'_> {
 }
 
 impl Shared {
+    /// Whether the callers of runs are as many threads as callers and workers of one run: each computes alone, and
+    /// workers sleep, since they would only take processors from callers.
+    fn is_crowded(&self) -> bool {
+        self.n_runs.load(Ordering::Relaxed) > self.n_workers
+    }
+
     /// The main loop of a worker.
     fn work(&self) {
         let mut is_active = self.jobs.begin();
         while is_active {
             // Read before looking for jobs, so that one opened later is noticed.
             let n_opened = self.jobs.n_opened();
-            while let Some(job) = self.jobs.enter() {
+            while !self.is_crowded()
+                && let Some(job) = self.jobs.enter()
+            {
                 job.work();
             }
             is_active = self.until_opened(n_opened);
@@ -170,6 +183,7 @@ impl Shared {
             }
             let limit = match self.n_runs.load(Ordering::Relaxed) {
                 0 => self.spin.between_runs,
+                _ if self.is_crowded() => Duration::ZERO,
                 _ => self.spin.in_runs,
             };
             if start.elapsed() >= limit {

@@ -168,9 +168,10 @@ fn runs_with_branches_wake_a_worker_in_advance() {
     let pool = pool_of(2, &spinning.spinning_between_runs(Duration::ZERO));
     let run = pool.run();
     assert_eq!(pool.n_active(), 0);
+    drop(run);
     let with_branches = pool.run_branches();
     assert_eq!(pool.n_active(), 1);
-    drop((run, with_branches));
+    drop(with_branches);
     let no_spin = pool_of(2, &Session::builder().own_pool(true).spinning(Duration::ZERO));
     let _run = no_spin.run_branches();
     assert_eq!(no_spin.n_active(), 0);
