@@ -220,6 +220,12 @@ impl<'a> NodeSpec<'a> {
         Ok(Some(dtype.ok_or_else(wrong)?))
     }
 
+    /// All attributes, which count as read.
+    pub fn attrs(&self) -> &'a Attrs {
+        self.read.iter().for_each(|read| read.set(true));
+        self.attrs
+    }
+
     /// Marks as read an attribute that has no effect here (a hint, or one that the specification says to ignore).
     pub fn ignore(&self, name: &str) {
         let _ = self.attr(name);

@@ -50,6 +50,6 @@ pub use crate::op::{Behaviour, Control, Facts, OpError, Operator};
 pub use crate::order::CycleError;
 pub use crate::parsed::ModelInfo;
 pub use crate::patch::{Change, Names, Patch, PatchError};
-pub use crate::registry::{Body, BodyInputs, OpDef, Registry, RegistryError};
+pub use crate::registry::{Body, BodyInputs, OpDef, OperatorSource, Registry, RegistryError};
 pub use crate::text::{Text, TextError, TextErrorKind};
 pub use crate::verify::VerifyError;

@@ -265,6 +265,12 @@ pub enum OpError {
         /// The combination.
         what: &'static str,
     },
+    /// An error that only the operator knows, of one that a program defines.
+    #[error("{message}")]
+    Custom {
+        /// Its text.
+        message: String,
+    },
     /// Something is wrong with a tensor.
     #[error(transparent)]
     Tensor(#[from] TensorError),

@@ -3,6 +3,7 @@
 // collects are bounded: as long as the graph's lists
 
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use ort_tensor::DType;
@@ -28,10 +29,28 @@ pub struct OpDef {
     pub build: fn(&NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError>,
 }
 
+/// Operators that are known at run time only, such as those that a program in C registers.
+pub trait OperatorSource: Debug + Send + Sync {
+    /// The domain and name of each operator.
+    fn names(&self) -> Vec<(String, String)>;
+
+    /// Creates the operator of a node; `None` if there is none of this domain and name.
+    ///
+    /// # Errors
+    /// If there is none of the node's version, or the node is not a valid one.
+    fn build(
+        &self,
+        domain: &str,
+        op_type: &str,
+        spec: &NodeSpec<'_>,
+    ) -> Option<Result<Arc<dyn Operator>, RegistryError>>;
+}
+
 /// All operators that a program knows.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     by_name: HashMap<(&'static str, &'static str), Vec<OpDef>>,
+    sources: Vec<Arc<dyn OperatorSource>>,
     bodies: Option<BodyInputs>,
 }
 
@@ -99,6 +118,13 @@ impl Registry {
         self
     }
 
+    /// The same with the operators of a source as well. All others take precedence.
+    #[must_use]
+    pub fn with_source(mut self, source: Arc<dyn OperatorSource>) -> Self {
+        self.sources.push(source);
+        self
+    }
+
     /// The same, which also knows the types of subgraph inputs: files need not state them.
     #[must_use]
     pub const fn with_bodies(mut self, bodies: BodyInputs) -> Self {
@@ -149,8 +175,14 @@ impl Registry {
         op_type: &str,
         spec: &NodeSpec<'_>,
     ) -> Result<Arc<dyn Operator>, RegistryError> {
-        let def = self.find(domain, op_type, spec.since_version)?;
-        let op = (def.build)(spec)?;
+        let op = match self.find(domain, op_type, spec.since_version) {
+            Ok(def) => (def.build)(spec)?,
+            Err(unknown) => {
+                let mut sources = self.sources.iter();
+                let found = sources.find_map(|source| source.build(domain, op_type, spec));
+                found.unwrap_or(Err(unknown))?
+            }
+        };
         match spec.unread() {
             Some(name) => Err(OpError::UnknownAttribute { name: name.to_owned() }.into()),
             None => Ok(op),

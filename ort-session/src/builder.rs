@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ort_ep::{ExecutionProvider, Layout};
 use ort_ep_cpu::{CpuOptions, CpuProvider, Denormals, IsaChoice};
 use ort_format::Limits;
-use ort_graph::{ImportLimits, OpDef};
+use ort_graph::ImportLimits;
 use ort_loader::{Load, ModelBytes};
 use ort_optimizer::{Exactness, Level, Options};
 use ort_tensor::reusing;
@@ -26,6 +26,7 @@ use crate::initializers::Initializers;
 use crate::load_limits::LoadLimits;
 use crate::log::Log;
 use crate::nearest::nearest;
+use crate::operators::Custom;
 use crate::optimized::Optimized;
 use crate::profile::{Profiler, Profiling};
 use crate::resolved::{Clock, Resolved};
@@ -49,7 +50,7 @@ pub struct SessionBuilder {
     pub(crate) cpu: CpuOptions,
     providers: Vec<Arc<dyn ExecutionProvider>>,
     /// Operators in addition to those of ort-ops.
-    pub(crate) operators: Vec<OpDef>,
+    pub(crate) operators: Custom,
     limits: Limits,
     import_limits: ImportLimits,
     pub(crate) arena: Arena,
@@ -275,24 +276,19 @@ impl SessionBuilder {
 
     fn committed(mut self, source: Source<'_>) -> Result<Session, SessionError> {
         let start = Instant::now();
-        let saved = std::mem::take(&mut self.saved).checked();
-        let saved = saved.map_err(|path| SessionError::SavedFormat { path })?;
         let optimized = |builder: Self| -> Result<Optimized, SessionError> {
             let settings = builder.resolved()?;
             settings.check_cancelled("model_loading_uri")?;
-            let optimized = settings.optimized(source.load(&settings)?, start)?;
-            if let Some(path) = &saved {
-                optimized.write(path)?;
-            }
-            Ok(optimized)
+            settings.optimized(source.load(&settings)?, start)
         };
-        let Some(folder) = self.cache_dir.take() else { return optimized(self)?.commit() };
+        let Some(folder) = self.cache_dir.take() else { return self.saving(optimized)?.commit() };
         // A cached file has packed constants, which the saved model must not have. The trace belongs to
         // the session.
-        let saver = saved.is_some().then(|| Self { profiling: Profiling::Off, ..self.clone() });
-        let session = cache::session(&folder, &source, self)?;
-        saver.map(optimized).transpose()?;
-        Ok(session)
+        if self.saved.path.is_some() {
+            Self { profiling: Profiling::Off, ..self.clone() }.saving(optimized)?;
+            self.saved = SavedModel::default();
+        }
+        cache::session(&folder, &source, self)
     }
 
     /// Optimizes the graph of a file, to save it, inspect it, or build a session from it. ONNX
@@ -346,7 +342,7 @@ impl SessionBuilder {
             options: self.options,
             load: self.load,
             providers: self.providers.into(),
-            operators: crate::operators::checked(self.operators)?,
+            operators: self.operators.checked()?,
             pool,
             branches,
             limits: self.limits,

@@ -125,6 +125,7 @@ mod listener;
 mod load_limits;
 mod log;
 mod memory;
+pub mod model;
 mod nearest;
 mod observed;
 mod opened;
@@ -187,6 +188,8 @@ pub use bytes;
 pub use ndarray;
 pub use rayon;
 
+pub use ort_threads::{Join, Spawn};
+
 pub use ort_ep::{CompileError, DenormalsMet, ExecutionProvider, KernelError, Threads};
 pub use ort_ep_cpu::{
     CpuOptions, CpuProvider, Denormals, IsaChoice, PeakPerformance, UnavailableIsa,
@@ -223,9 +226,9 @@ pub mod provider {
     };
     pub use ort_graph::{
         Attr, Attrs, Behaviour, CycleError, Dim, Dims, Fact, Facts, Graph, GraphError, InferError,
-        NewNode, Node, NodeId, NodeSpec, OpDef, OpError, Operator, PackedForm, Registry,
-        RegistryError, TensorType, Text, TextError, Type, TypeConflict, ValueId, ValueInfo,
-        VerifyError,
+        NewNode, Node, NodeId, NodeSpec, OpDef, OpError, Operator, OperatorSource, PackedForm,
+        Registry, RegistryError, TensorType, Text, TextError, Type, TypeConflict, ValueId,
+        ValueInfo, VerifyError,
     };
     pub use ort_tensor::{
         AlignedBuf, DType, Ending, GrowingTensor, Home, Inputs, Memory, Output, Room, Shape,

@@ -7,7 +7,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber, dispatcher};
 
-use crate::log::Severity;
+use crate::log::{Choice, Log, Severity};
 
 /// An event that a session emits.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,14 @@ pub struct LogEvent<'a> {
     pub target: &'a str,
     /// The text of the event.
     pub message: &'a str,
+}
+
+impl LogEvent<'_> {
+    /// Emits an event as a session of this name would: for kernels of providers.
+    pub fn emit(severity: Severity, session: &str, message: &str) {
+        let log = Log { choice: Choice::default(), id: Some(session.into()) };
+        log.event(severity, format_args!("{message}"));
+    }
 }
 
 /// Calls a function with the events that sessions emit.

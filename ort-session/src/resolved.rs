@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ort_ep::ExecutionProvider;
 use ort_format::Limits;
-use ort_graph::{Graph, ImportLimits, ImportWarning, OpDef, Registry, import};
+use ort_graph::{Graph, ImportLimits, ImportWarning, Registry, import};
 use ort_loader::{Load, LoadError, ModelBytes};
 use ort_optimizer::{Options, Report, Visit};
 use ort_tensor::{Ending, ended_by, within};
@@ -23,6 +23,7 @@ use crate::load_limits::{LoadLimitError, LoadLimits};
 use crate::log::{Log, Severity};
 use crate::memory::Origins;
 use crate::opened::{How, Opened};
+use crate::operators::Custom;
 use crate::optimized::{OperatorCounts, Optimized};
 use crate::packed::Seal;
 use crate::profile::Profiler;
@@ -36,7 +37,7 @@ pub(crate) struct Resolved {
     pub(crate) options: Options,
     pub(crate) load: Load,
     pub(crate) providers: Arc<[Arc<dyn ExecutionProvider>]>,
-    pub(crate) operators: Vec<OpDef>,
+    pub(crate) operators: Custom,
     pub(crate) pool: Pool,
     /// The threads that run branches in parallel, if any.
     pub(crate) branches: Option<Pool>,
@@ -89,14 +90,25 @@ impl Resolved {
         self.check_cancelled("verify")?;
         let profiler = &self.profiler;
         let opened = profiler.during("verify", || Opened::of(&bytes, self.how()))?;
+        profiler.during("check_sum", || self.check_sum(bytes.as_slice(), opened.seal))?;
+        self.built(opened, &bytes, start)
+    }
+
+    /// The same for a model that is open.
+    pub(crate) fn built(
+        &self,
+        opened: Opened<'_>,
+        bytes: &ModelBytes,
+        start: Instant,
+    ) -> Result<Optimized, SessionError> {
         let Opened { model: parsed, seal, external } = opened;
-        profiler.during("check_sum", || self.check_sum(bytes.as_slice(), seal))?;
+        let profiler = &self.profiler;
         let is_packed =
             seal.is_some_and(|seal| self.packed_for.as_deref() == Some(seal.packed_for));
         self.check_cancelled("build")?;
         self.load_limits.check_file(&parsed.graph)?;
-        let origins = Origins::of(&parsed.graph, &bytes, &external);
-        let registry = ort_ops::registry().with(&self.operators);
+        let origins = Origins::of(&parsed.graph, bytes, &external);
+        let registry = self.operators.registry();
         let denotations = self.free_dims.denotations(&parsed.graph);
         let build = || self.bounded(|| import(parsed, &registry, self.import_limits));
         let model =
@@ -131,7 +143,7 @@ impl Resolved {
             settings: self.clone(),
             time: start.elapsed(),
             external,
-            bytes,
+            bytes: bytes.clone(),
         })
     }
 

@@ -1,11 +1,14 @@
 //! Further settings of the builder that correspond to ONNX Runtime's session options.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use ort_graph::OpDef;
+use ort_graph::{OpDef, OperatorSource};
 
 use crate::builder::SessionBuilder;
+use crate::error::SessionError;
 use crate::log::Severity;
+use crate::optimized::Optimized;
 
 /// Where the optimized model is saved, and in which format.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +53,14 @@ impl SessionBuilder {
     #[must_use]
     pub fn operators(mut self, operators: &[OpDef]) -> Self {
         // bounded: as many as the caller gives
-        self.operators.extend(operators);
+        self.operators.defs.extend(operators);
+        self
+    }
+
+    /// Adds operators that are known at run time only. As for [`SessionBuilder::operators`].
+    #[must_use]
+    pub fn operator_source(mut self, source: Arc<dyn OperatorSource>) -> Self {
+        self.operators.sources.push(source);
         self
     }
 
@@ -127,5 +137,19 @@ impl SessionBuilder {
     /// The options of the CPU provider.
     pub const fn cpu_options(&self) -> ort_ep_cpu::CpuOptions {
         self.cpu
+    }
+
+    /// The model that `optimized` returns for this builder, written to a file if the builder says so.
+    pub(crate) fn saving(
+        mut self,
+        optimized: impl FnOnce(Self) -> Result<Optimized, SessionError>,
+    ) -> Result<Optimized, SessionError> {
+        let saved = std::mem::take(&mut self.saved).checked();
+        let saved = saved.map_err(|path| SessionError::SavedFormat { path })?;
+        let optimized = optimized(self)?;
+        if let Some(path) = &saved {
+            optimized.write(path)?;
+        }
+        Ok(optimized)
     }
 }

@@ -36,7 +36,7 @@ mod workers;
 
 pub use crate::job::Around;
 pub use crate::parts::Parts;
-pub use crate::workers::{InRun, Spin, StartError, Workers};
+pub use crate::workers::{InRun, Join, Spawn, Spin, StartError, SystemThreads, Workers};
 
 /// Workers and errors are sent between threads.
 const _: () = {

@@ -211,3 +211,33 @@ fn a_worker_that_cannot_start_is_an_error_and_leaves_no_thread() {
     let error = Workers::new(3, spin, fail).unwrap_err();
     assert!(matches!(error, StartError::Begin(source) if source.to_string() == "no"));
 }
+
+/// Counts threads that have started and ended.
+#[derive(Debug, Default)]
+struct Counting(Arc<AtomicUsize>);
+
+impl Spawn for Counting {
+    fn spawn(&self, name: String, work: Box<dyn FnOnce() + Send>) -> io::Result<Join> {
+        let n_alive = self.0.clone();
+        n_alive.fetch_add(1, Ordering::Relaxed);
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            work();
+            n_alive.fetch_sub(1, Ordering::Relaxed);
+        })?;
+        Ok(Box::new(move || thread.join().unwrap()))
+    }
+}
+
+#[test]
+fn threads_of_a_program_have_ended_when_their_workers_are_dropped() {
+    let threads = Counting::default();
+    let spin = Spin { in_runs: Duration::ZERO, between_runs: Duration::ZERO };
+    let workers = Workers::spawned(3, spin, |_| Ok(()), &threads).unwrap();
+    assert_eq!(threads.0.load(Ordering::Relaxed), 3);
+    assert_each_once(&workers, 100);
+    drop(workers);
+    assert_eq!(threads.0.load(Ordering::Relaxed), 0);
+    let fail = |i| if i == 1 { Err(io::Error::other("no")) } else { Ok(()) };
+    assert!(Workers::spawned(3, spin, fail, &threads).is_err());
+    assert_eq!(threads.0.load(Ordering::Relaxed), 0);
+}

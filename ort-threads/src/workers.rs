@@ -4,7 +4,7 @@ use std::fmt;
 use std::hint::spin_loop;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
 use crossbeam_utils::CachePadded;
@@ -29,6 +29,32 @@ pub struct Spin {
 /// Threads that take part in the jobs of any number of callers. They exit when this is dropped.
 pub struct Workers {
     shared: Arc<Shared>,
+    /// Wait for threads to exit.
+    joins: Mutex<Vec<Join>>,
+}
+
+/// Starts threads, for programs that create their own.
+pub trait Spawn: fmt::Debug + Send + Sync {
+    /// Starts a thread that calls `work`. The result waits for its end; it is called when workers are dropped.
+    ///
+    /// # Errors
+    ///
+    /// If there is no thread.
+    fn spawn(&self, name: String, work: Box<dyn FnOnce() + Send>) -> io::Result<Join>;
+}
+
+/// Waits for a thread to exit.
+pub type Join = Box<dyn FnOnce() + Send>;
+
+/// Threads of the system. Nobody waits for them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemThreads;
+
+impl Spawn for SystemThreads {
+    fn spawn(&self, name: String, work: Box<dyn FnOnce() + Send>) -> io::Result<Join> {
+        thread::Builder::new().name(name).spawn(work)?;
+        Ok(Box::new(|| ()))
+    }
 }
 
 /// Workers that cannot start.
@@ -62,26 +88,44 @@ impl Workers {
         spin: Spin,
         begin: impl Fn(usize) -> io::Result<()> + Clone + Send + 'static,
     ) -> Result<Self, StartError> {
+        Self::spawned(n, spin, begin, &SystemThreads)
+    }
+
+    /// The same on threads that `threads` starts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workers::new`].
+    pub fn spawned(
+        n: usize,
+        spin: Spin,
+        begin: impl Fn(usize) -> io::Result<()> + Clone + Send + 'static,
+        threads: &dyn Spawn,
+    ) -> Result<Self, StartError> {
         let n_runs = CachePadded::new(AtomicUsize::new(0));
         let shared = Arc::new(Shared { n_workers: n, jobs: Jobs::new(n), spin, n_runs });
         // Dropped on an error, which stops the workers that have started.
-        let workers = Self { shared };
+        let workers = Self { shared, joins: Mutex::default() };
         let (sender, results) = mpsc::channel();
         for i in 0..n {
             let (shared, begin, sender) = (workers.shared.clone(), begin.clone(), sender.clone());
-            let thread = thread::Builder::new().name(format!("ort-worker-{i}"));
-            let spawned = thread.spawn(move || {
+            let work = move || {
                 let begun = begin(i);
                 let is_ready = begun.is_ok();
                 // No receiver is left if another worker has failed.
                 if sender.send(begun).is_ok() && is_ready {
                     shared.work();
                 }
-            });
-            spawned.map_err(StartError::Spawn)?;
+            };
+            let spawned = threads.spawn(format!("ort-worker-{i}"), Box::new(work));
+            workers.joins().push(spawned.map_err(StartError::Spawn)?);
         }
         results.iter().take(n).collect::<io::Result<()>>().map_err(StartError::Begin)?;
         Ok(workers)
+    }
+
+    fn joins(&self) -> MutexGuard<'_, Vec<Join>> {
+        self.joins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of workers awake or being woken, with work or without.
@@ -131,6 +175,8 @@ impl fmt::Debug for Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.jobs.end();
+        let joins = std::mem::take(&mut *self.joins());
+        joins.into_iter().for_each(|join| join());
     }
 }
 

@@ -16,8 +16,7 @@ impl SessionBuilder {
             names.sort_unstable();
             names.join(" ")
         };
-        let operators = self.operators.iter().map(|def| format!("{}:{}", def.domain, def.name));
-        let operators: Vec<String> = operators.collect();
+        let operators: Vec<String> = self.operators.labels().collect();
         let number = |n: &Option<usize>| n.map(|n| n.to_string()).unwrap_or_default();
         let folded = self.options.max_folded_bytes;
         let folded = Some(folded).filter(|&n| n != Options::default().max_folded_bytes);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ort_ep::Threads;
-use ort_threads::Workers;
+use ort_threads::{Spawn, SystemThreads, Workers};
 
 use super::shared::{WorkerOptions, spin};
 use super::{Affinities, Helpers, Pool, ThreadCount};
@@ -16,6 +16,8 @@ use crate::error::SessionError;
 pub(crate) struct PoolOptions {
     pub(super) given: Option<Given>,
     pub(crate) is_own: bool,
+    /// Starts the workers.
+    pub(crate) spawn: Option<Arc<dyn Spawn>>,
     pub(crate) spinning: Spinning,
     pub(crate) between_runs: Option<Duration>,
     pub(crate) affinities: Affinities,
@@ -84,7 +86,11 @@ impl PoolOptions {
     fn workers(&self, n_workers: usize) -> Result<Arc<Workers>, SessionError> {
         let spin = spin(self.spinning.time(), self.between_runs);
         let options = WorkerOptions { n_workers, spin, affinities: self.affinities.clone() };
-        if self.is_own { options.start() } else { options.shared() }
+        match &self.spawn {
+            Some(threads) => options.start(&**threads),
+            None if self.is_own => options.start(&SystemThreads),
+            None => options.shared(),
+        }
     }
 }
 
@@ -127,6 +133,14 @@ impl SessionBuilder {
     #[must_use]
     pub fn thread_source(mut self, threads: Arc<dyn Threads>) -> Self {
         self.pool.given = Some(Given::Threads(threads));
+        self
+    }
+
+    /// Starts the session's workers on threads of the program, for priorities and the like. The session has its own
+    /// pool, and waits for the threads to exit when it is dropped.
+    #[must_use]
+    pub fn spawn_threads(mut self, threads: Arc<dyn Spawn>) -> Self {
+        self.pool.spawn = Some(threads);
         self
     }
 

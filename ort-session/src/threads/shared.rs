@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use ort_threads::{Spin, StartError, Workers};
+use ort_threads::{Spawn, Spin, StartError, SystemThreads, Workers};
 
 use super::Affinities;
 use crate::error::SessionError;
@@ -26,11 +26,11 @@ pub(super) fn spin(in_runs: Option<Duration>, between_runs: Option<Duration>) ->
 }
 
 impl WorkerOptions {
-    /// Starts workers for one session.
-    pub(super) fn start(self) -> Result<Arc<Workers>, SessionError> {
+    /// Starts workers for one session, on threads that `threads` starts.
+    pub(super) fn start(self, threads: &dyn Spawn) -> Result<Arc<Workers>, SessionError> {
         let Self { n_workers, spin, affinities } = self;
         let pinned = affinities.clone();
-        let workers = Workers::new(n_workers, spin, move |worker| pinned.pin(worker));
+        let workers = Workers::spawned(n_workers, spin, move |worker| pinned.pin(worker), threads);
         workers.map(Arc::new).map_err(|error| match error {
             StartError::Begin(source) => SessionError::Affinity { affinities, source },
             error => SessionError::Threads { n_threads: n_workers + 1, reason: error.to_string() },
@@ -46,7 +46,7 @@ impl WorkerOptions {
         if let Some(workers) = ready.and_then(|(_, workers)| workers.upgrade()) {
             return Ok(workers);
         }
-        let workers = self.clone().start()?;
+        let workers = self.clone().start(&SystemThreads)?;
         shared.push((self, Arc::downgrade(&workers)));
         Ok(workers)
     }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use ort_graph::{Export, Fact, Facts, Graph, ModelInfo, OpDef, OpError, Operator, export};
+use ort_graph::{
+    Export, Fact, Facts, Graph, ModelInfo, NodeSpec, OpDef, OpError, Operator, OperatorSource,
+    RegistryError, export,
+};
 use ort_session::{Cache, ModelBytes, Session, SessionError, Tensor};
 use ort_tensor::{DType, Inputs, Output};
 
@@ -76,4 +79,37 @@ fn a_cache_distinguishes_sessions_with_other_operators() {
         builder.commit(model()).unwrap();
     }
     assert_eq!(Cache::new(folder.path()).entries().unwrap().len(), 2);
+}
+
+/// `Successor`, as a program that registers it at run time defines it.
+#[derive(Debug)]
+struct Source(&'static str);
+
+impl OperatorSource for Source {
+    fn names(&self) -> Vec<(String, String)> {
+        vec![("com.example".to_owned(), self.0.to_owned())]
+    }
+
+    fn build(
+        &self,
+        domain: &str,
+        op_type: &str,
+        spec: &NodeSpec<'_>,
+    ) -> Option<Result<Arc<dyn Operator>, RegistryError>> {
+        assert_eq!(spec.since_version, 1);
+        ((domain, op_type) == ("com.example", self.0)).then(|| Ok(Arc::new(Successor) as _))
+    }
+}
+
+#[test]
+fn an_operator_of_a_source_runs() {
+    let with = |name| Session::builder().operator_source(Arc::new(Source(name)));
+    let x = Tensor::from_slice(&[2], &[1.0_f32, -5.0]).unwrap();
+    let session = with("Successor").commit(model()).unwrap();
+    let outputs = session.run([("x", &x)]).unwrap();
+    assert_eq!(outputs[0].as_tensor().unwrap().as_slice::<f32>().unwrap(), [-2.0, 4.0]);
+    assert!(matches!(with("Other").commit(model()), Err(SessionError::Import(_))));
+    let folder = tempfile::tempdir().unwrap();
+    with("Successor").cache_dir(folder.path()).commit(model()).unwrap();
+    assert!(Session::builder().cache_dir(folder.path()).commit(model()).is_err());
 }

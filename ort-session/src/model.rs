@@ -1,0 +1,96 @@
+//! Models that a program makes in memory, without a file: graphs, nodes and values by name.
+
+use std::collections::BTreeSet;
+
+use ort_graph::parsed;
+use ort_loader::ModelBytes;
+use web_time::Instant;
+
+use crate::builder::SessionBuilder;
+use crate::error::SessionError;
+use crate::opened::Opened;
+use crate::optimized::Optimized;
+use crate::session::Session;
+
+pub use ort_graph::ModelInfo;
+pub use ort_graph::parsed::{
+    Attr, Contents, Graph, Model, Node, SparseTensor, Tensor, Text, Value,
+};
+
+impl SessionBuilder {
+    /// Builds a session from a model that was made in memory. A cache folder is not used.
+    ///
+    /// A node without a version has the one that the model's operator set implies. Operators that the standard defines
+    /// as functions of others, and for which there is no kernel, are not expanded: only files of `.onnx` models have
+    /// that.
+    ///
+    /// ```
+    /// use ort_session::model::{Graph, Model, ModelInfo, Node, Value};
+    /// use ort_session::{DType, Session, Tensor, TensorType, Type};
+    ///
+    /// let ty = Type::Tensor(TensorType { dtype: DType::F32, dims: None });
+    /// let x = Value { name: "x".into(), ty: Ok(ty), denotations: Vec::new() };
+    /// let node = Node {
+    ///     op_type: "Neg".into(),
+    ///     inputs: vec!["x".into()],
+    ///     outputs: vec!["y".into()],
+    ///     ..Node::default()
+    /// };
+    /// let graph = Graph {
+    ///     values: vec![x],
+    ///     inputs: vec!["x".into()],
+    ///     outputs: vec!["y".into()],
+    ///     nodes: vec![node],
+    ///     ..Graph::default()
+    /// };
+    /// let opsets = vec![(String::new(), 17)];
+    /// let info = ModelInfo { ir_version: 8, opsets, ..ModelInfo::default() };
+    /// let session = Session::builder().commit_model(Model { info, graph })?;
+    /// let outputs = session.run([("x", &Tensor::scalar(2.0_f32))])?;
+    /// assert_eq!(outputs[0].as_tensor()?.as_slice::<f32>()?, [-2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the model is invalid or unsupported.
+    pub fn commit_model(self, model: Model<'_>) -> Result<Session, SessionError> {
+        self.saving(|builder| builder.optimize_model(model))?.commit()
+    }
+
+    /// Optimizes such a model, to save it, inspect it, or build a session from it.
+    ///
+    /// # Errors
+    /// If the model is invalid or unsupported.
+    pub fn optimize_model(self, mut model: Model<'_>) -> Result<Optimized, SessionError> {
+        let start = Instant::now();
+        let settings = self.resolved()?;
+        settings.check_cancelled("model_loading_uri")?;
+        let opsets = std::mem::take(&mut model.info.opsets);
+        with_versions(&mut model.graph, &opsets);
+        model.info.opsets = opsets;
+        settings.how().initializers.put(&mut model.graph, &BTreeSet::new())?;
+        let opened = Opened { model, seal: None, external: Vec::new() };
+        settings.built(opened, &ModelBytes::from_vec(Vec::new()), start)
+    }
+}
+
+/// Sets the versions of nodes that have none, in subgraphs, too.
+fn with_versions(graph: &mut parsed::Graph<'_>, opsets: &[(String, i64)]) {
+    for node in &mut graph.nodes {
+        if node.since_version <= 0 {
+            let opset = opsets.iter().find(|(domain, _)| *domain == node.domain);
+            let opset = opset.map_or(1, |(_, version)| *version);
+            node.since_version =
+                ort_onnx::opsets::since_version(&node.domain, &node.op_type, opset);
+        }
+        for (_, attr) in &mut node.attributes {
+            match attr {
+                Attr::Graph(graph) => with_versions(graph, opsets),
+                Attr::Graphs(graphs) => {
+                    graphs.iter_mut().for_each(|graph| with_versions(graph, opsets));
+                }
+                _ => {}
+            }
+        }
+    }
+}
