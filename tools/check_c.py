@@ -4,7 +4,7 @@
     python3 tools/check_c.py [--release]
 
 A program in C, one in C++, one of the Rust crate `ort` and one for Node run the models of models/, and their outputs are compared with those
-stored with the models. Every offset of the table is compared with onnxruntime's header, and the library exports nothing
+stored with the models. Another one runs a model with custom operators of its own and of a library. Every offset of the table is compared with onnxruntime's header, and the library exports nothing
 but `Ort*`. The headers come from Debian unstable, onnxruntime-node from npm; what is unavailable is reported and skipped.
 `--release` builds the library as it is shipped.
 """
@@ -27,7 +27,7 @@ environment.enter()
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 ROOT = environment.TOOLS.parent
 BINDING = ROOT / "bindings" / "c"
@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument("--release", action="store_true", help="build the library as it is shipped")
     arguments = parser.parse_args()
     build("dist" if arguments.release else "dev")
-    steps = {"symbols": symbols, "table": table, "C": program_in_c, "C++": program_in_cpp, "ort": crate, "Node": node}
+    steps = {"symbols": symbols, "table": table, "C": program_in_c, "C++": program_in_cpp, "custom operators": custom, "ort": crate, "Node": node}
     if arguments.release:
         steps["size"] = size
     failed = 0
@@ -224,6 +224,25 @@ def program_in_c() -> str:
 
 def program_in_cpp() -> str:
     return compare([str(compiled("g++", "run.cc", "-std=c++17"))])
+
+
+def custom() -> str:
+    """Custom operators: those of a library in C, and those of the C++ wrapper."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [None]) for name in "xy")
+    nodes = [
+        helper.make_node("Scale", ["x"], ["scaled"], domain="test.c", factor=2.0),
+        helper.make_node("Positive", ["scaled"], ["found"], "the positive one", domain="test.cpp"),
+        helper.make_node("Twice", ["found"], ["doubled"], domain="test.cpp"),
+        helper.make_node("Minus", ["doubled"], ["y"], domain="test.cpp"),
+    ]
+    opsets = [helper.make_opsetid(domain, version) for domain, version in (("", 17), ("test.c", 1), ("test.cpp", 1))]
+    model = helper.make_model(helper.make_graph(nodes, "custom", [x], [y]), opset_imports=opsets, ir_version=8)
+    path = environment.TARGET / "c" / "custom.onnx"
+    program = compiled("g++", "custom.cc", "-std=c++17")
+    library = compiled("gcc", "custom_ops.c", "-std=gnu11", "-shared", "-fPIC")
+    onnx.save(model, str(path))
+    run([str(program), str(path), str(library)])
+    return "one of C, three of C++"
 
 
 def crate() -> str:

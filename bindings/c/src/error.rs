@@ -35,6 +35,10 @@ impl Error {
         Self::invalid(format!("argument `{name}` {what}"))
     }
 
+    pub(crate) fn message(&self) -> String {
+        self.message.to_string_lossy().into_owned()
+    }
+
     pub(crate) fn invalid(message: impl Display) -> Self {
         Self::new(OrtErrorCode::ORT_INVALID_ARGUMENT, message)
     }

@@ -9,6 +9,7 @@ use ort_sys::RunAsyncCallbackFn;
 
 use crate::error::Error;
 use crate::ffi::{Callback, Shared, Slots, caught, export};
+use crate::memory_report;
 use crate::run_options::{OfRun, RunOptions};
 use crate::session::{Session, with_listener};
 use crate::value::Value;
@@ -61,9 +62,13 @@ impl Session {
                 None => made.push((at, *name, *value)),
             }
         }
+        let memory_report = options.memory_report.as_deref();
         let options = options.options.clone().outputs(made.iter().map(|(_, name, _)| *name));
         let run = || self.session.run_into(views, bound, &options);
         let values = with_listener(self.listener.as_ref(), run)?.into_values();
+        if let Some(path) = memory_report {
+            memory_report::write(&self.session, path)?;
+        }
         let mut new = Vec::with_capacity(made.len());
         for ((at, _, there), value) in made.into_iter().zip(values) {
             match there {

@@ -13,6 +13,7 @@ use ort_session::{Adapter, Cancel, Severity};
 use crate::error::text;
 use crate::ffi::{Out, OutHandle, Shared, export};
 use crate::lora::LoraAdapter;
+use crate::memory_report::KEY;
 
 /// Options of one run, or of many.
 #[derive(Debug, Default)]
@@ -37,6 +38,8 @@ pub(crate) struct OfRun {
     pub(crate) options: ort_session::RunOptions,
     /// Their parameters are inputs, and replace those with the same name.
     pub(crate) adapters: Vec<Arc<Adapter>>,
+    /// Where the memory of the session is reported after the run.
+    pub(crate) memory_report: Option<PathBuf>,
 }
 
 impl Default for State {
@@ -72,7 +75,9 @@ impl RunOptions {
         if let Some(prefix) = &state.profile {
             options = options.enable_profiling(prefix);
         }
-        OfRun { options, adapters: state.adapters.clone() }
+        let memory_report = state.entries.get(&text(KEY)).map(|path| path.to_string_lossy());
+        let memory_report = memory_report.map(|path| PathBuf::from(path.into_owned()));
+        OfRun { options, adapters: state.adapters.clone(), memory_report }
     }
 }
 
@@ -144,7 +149,7 @@ export! {
         Ok(())
     }
 
-    /// Accepted and remembered; no key has an effect on the CPU.
+    /// Accepted and remembered; no key of onnxruntime's has an effect on the CPU.
     fn AddRunConfigEntry(options: Shared<'_, RunOptions>, config_key: &str, config_value: &str) {
         options.state().entries.insert(text(config_key), text(config_value));
         Ok(())

@@ -3,18 +3,21 @@
 #![expect(non_snake_case, reason = "names of the C API")]
 
 use std::ffi::c_char;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use ort_session::ValueDescription;
-use ort_session::{Listener, LoadError, ModelBytes, Optimized, SessionBuilder, SessionError};
+use ort_session::{
+    Listener, LoadError, LogEvent, ModelBytes, Optimized, SessionBuilder, SessionError, Severity,
+};
 use ort_sys::{OrtEpDevice, OrtErrorCode, OrtMemoryInfo};
 
 use crate::env::Env;
 use crate::error::Error;
 use crate::ffi::{Allocator, Block, Memory, Out, OutHandle, Outs, Shared, export, opaque};
 use crate::memory_info::CPU;
+use crate::memory_report;
 use crate::session_options::SessionOptions;
 use crate::type_info::TypeInfo;
 
@@ -31,6 +34,8 @@ pub(crate) struct Session {
     pub(crate) outputs: Arc<[ValueDescription]>,
     /// When profiling started, in nanoseconds; 0 without it.
     profiling_start: u64,
+    /// Where its memory is reported when it is released.
+    memory_report: Option<PathBuf>,
 }
 
 /// `OrtPrepackedWeightsContainer`: weights that sessions share. Accepted; sessions of one mapped file share its
@@ -39,6 +44,25 @@ pub(crate) struct Session {
 pub(crate) struct PrepackedWeights;
 
 impl Session {
+    pub(crate) fn new(
+        session: ort_session::Session,
+        listener: Option<Listener>,
+        profiling_start: u64,
+    ) -> Self {
+        let inputs = session.inputs();
+        let (overridable, inputs): (Vec<_>, Vec<_>) =
+            inputs.into_iter().partition(|input| input.has_default);
+        Self {
+            outputs: session.outputs().into(),
+            inputs: inputs.into(),
+            overridable: overridable.into(),
+            session: Arc::new(session),
+            listener,
+            profiling_start,
+            memory_report: None,
+        }
+    }
+
     pub(crate) fn has_input(&self, name: &str) -> bool {
         self.inputs.iter().chain(&*self.overridable).any(|input| input.name == name)
     }
@@ -58,17 +82,8 @@ impl Source<'_> {
         let (builder, listener) = (options.builder(env)?, options.listener(env));
         let profiling_start = if options.is_profiled() { now() } else { 0 };
         let session = with_listener(listener.as_ref(), || self.loaded(builder, options))?;
-        let inputs = session.inputs();
-        let (overridable, inputs): (Vec<_>, Vec<_>) =
-            inputs.into_iter().partition(|input| input.has_default);
-        Ok(Session {
-            outputs: session.outputs().into(),
-            inputs: inputs.into(),
-            overridable: overridable.into(),
-            session: Arc::new(session),
-            listener,
-            profiling_start,
-        })
+        let memory_report = options.entries.get(memory_report::KEY).map(PathBuf::from);
+        Ok(Session { memory_report, ..Session::new(session, listener, profiling_start) })
     }
 
     fn loaded(
@@ -204,7 +219,13 @@ export! {
     }
 
     fn ReleaseSession(session: Option<Box<Session>>) -> () = (); {
-        drop(session);
+        if let Some(session) = session
+            && let Some(path) = &session.memory_report
+            && let Err(error) = memory_report::write(&session.session, path)
+        {
+            let warn = || LogEvent::emit(Severity::Warning, "", &error.message());
+            with_listener(session.listener.as_ref(), warn);
+        }
         Ok(())
     }
 

@@ -5,13 +5,18 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ort_session::{Cancel, Listener, SessionBuilder, Severity, Tensor, config_keys};
 use ort_sys::{ExecutionMode, OrtLoggingFunction};
 
+use crate::custom_ops::{CustomOpDomain, CustomOps};
+use crate::custom_provider::CustomProvider;
 use crate::env::{Env, listener};
 use crate::error::Error;
-use crate::ffi::{Logger, Out, OutHandle, Shared, export};
+use crate::ffi::{Logger, Out, OutHandle, Shared, ThreadFunctions, export};
+use crate::kernel_info::OfSession;
+use crate::kernel_logger::KernelLogger;
 
 /// Options for creating sessions.
 #[derive(Clone, Debug, Default)]
@@ -27,10 +32,14 @@ pub(crate) struct SessionOptions {
     pub(crate) files: Vec<(String, ort_session::ModelBytes)>,
     /// The path for the optimized model.
     pub(crate) optimized_path: Option<PathBuf>,
+    /// Custom operators.
+    pub(crate) domains: Vec<CustomOpDomain>,
     profile_prefix: String,
     /// Receives messages instead of the environment's logger.
     listener: Option<Listener>,
     uses_env_threads: bool,
+    /// Create and join threads.
+    pub(crate) functions: ThreadFunctions,
     cancel: Cancel,
 }
 
@@ -50,6 +59,11 @@ impl SessionOptions {
         for (key, value) in threading.flat_map(|threading| &threading.keys) {
             builder = builder.config(key, value)?;
         }
+        let of_env = env.threading.as_ref().filter(|_| self.uses_env_threads);
+        let functions = of_env.map_or(self.functions, |threading| threading.functions);
+        if let Some(threads) = functions.to_spawn()? {
+            builder = builder.spawn_threads(threads);
+        }
         for (key, value) in &self.fields {
             builder = builder.config(key, value)?;
         }
@@ -61,6 +75,9 @@ impl SessionOptions {
         }
         if let Some(folder) = self.entries.get(CACHE_DIR) {
             builder = builder.cache_dir(folder);
+        }
+        if !self.domains.is_empty() {
+            builder = self.with_custom_ops(builder, env);
         }
         for (name, size) in &self.dims {
             builder = builder.free_dimension(name, *size);
@@ -78,6 +95,21 @@ impl SessionOptions {
             };
         }
         Ok(builder)
+    }
+
+    /// The builder with operators of the program, and the provider that runs them.
+    fn with_custom_ops(&self, builder: SessionBuilder, env: &Env) -> SessionBuilder {
+        let field = |key: &str| self.fields.get(key).cloned();
+        let severity = field("session.log_severity_level").and_then(|level| level.parse().ok());
+        let severity = Severity::try_from(severity.unwrap_or_else(|| env.severity()));
+        let logger = KernelLogger {
+            listener: self.listener(env),
+            severity: severity.unwrap_or(Severity::Warning),
+            id: field("session.log_id").unwrap_or_default(),
+        };
+        let session = Arc::new(OfSession { logger, entries: self.entries.clone() });
+        let ops = Arc::new(CustomOps::of(&self.domains));
+        builder.operator_source(ops).provider(Arc::new(CustomProvider(session)))
     }
 
     /// The listener for the session's messages, unless the process has one.

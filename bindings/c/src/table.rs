@@ -61,58 +61,77 @@ table! {
         SessionOptionsSetLoadCancellationFlag GetMemPatternEnabled GetSessionExecutionMode
     }
     missing {
-        CreateCustomOpDomain CustomOpDomain_Add AddCustomOpDomain RegisterCustomOpsLibrary
-        CreateOpaqueValue GetOpaqueValue KernelInfoGetAttribute_float KernelInfoGetAttribute_int64
-        KernelInfoGetAttribute_string KernelContext_GetInputCount KernelContext_GetOutputCount
-        KernelContext_GetInput KernelContext_GetOutput ReleaseCustomOpDomain
-        KernelInfoGetAttributeArray_float KernelInfoGetAttributeArray_int64 EnableOrtCustomOps
-        CreateSparseTensorAsOrtValue FillSparseTensorCoo FillSparseTensorCsr
-        FillSparseTensorBlockSparse CreateSparseTensorWithValuesAsOrtValue UseCooIndices
-        UseCsrIndices UseBlockSparseIndices GetSparseTensorFormat
+        CreateOpaqueValue GetOpaqueValue CreateSparseTensorAsOrtValue FillSparseTensorCoo
+        FillSparseTensorCsr FillSparseTensorBlockSparse CreateSparseTensorWithValuesAsOrtValue
+        UseCooIndices UseCsrIndices UseBlockSparseIndices GetSparseTensorFormat
         GetSparseTensorValuesTypeAndShape GetSparseTensorValues GetSparseTensorIndicesTypeShape
-        GetSparseTensorIndices KernelContext_GetGPUComputeStream CreateOpAttr ReleaseOpAttr
-        CreateOp InvokeOp ReleaseOp CopyKernelInfo ReleaseKernelInfo GetTrainingApi
-        RegisterCustomOpsLibrary_V2 RegisterCustomOpsUsingFunction KernelInfo_GetInputCount
-        KernelInfo_GetOutputCount KernelInfo_GetInputName KernelInfo_GetOutputName
-        KernelInfo_GetInputTypeInfo KernelInfo_GetOutputTypeInfo KernelInfoGetAttribute_tensor
-        KernelInfo_GetNodeName KernelInfo_GetLogger KernelContext_GetLogger Logger_LogMessage
-        Logger_GetLoggingSeverityLevel KernelInfoGetConstantInput_tensor
-        KernelContext_GetAllocator KernelContext_GetResource ShapeInferContext_GetInputCount
-        ShapeInferContext_GetInputTypeShape ShapeInferContext_GetAttribute
-        ShapeInferContext_SetOutputTypeShape ReadOpAttr KernelContext_ParallelFor
-        KernelContext_GetScratchBuffer KernelInfoGetAllocator
-        ReleaseValueInfo ReleaseNode ReleaseGraph ReleaseModel GetValueInfoName
-        GetValueInfoTypeInfo GetModelEditorApi GetCompileApi HardwareDevice_Type
-        HardwareDevice_VendorId HardwareDevice_Vendor HardwareDevice_DeviceId
-        HardwareDevice_Metadata EpDevice_EpName EpDevice_EpVendor EpDevice_EpMetadata
-        EpDevice_EpOptions EpDevice_Device GetEpApi ValueInfo_GetValueProducer
-        ValueInfo_GetValueNumConsumers ValueInfo_GetValueConsumers ValueInfo_GetInitializerValue
-        ValueInfo_GetExternalInitializerInfo ValueInfo_IsRequiredGraphInput
-        ValueInfo_IsOptionalGraphInput ValueInfo_IsGraphOutput ValueInfo_IsConstantInitializer
-        ValueInfo_IsFromOuterScope Graph_GetName Graph_GetModelPath Graph_GetOnnxIRVersion
-        Graph_GetNumOperatorSets Graph_GetOperatorSets Graph_GetNumInputs Graph_GetInputs
-        Graph_GetNumOutputs Graph_GetOutputs Graph_GetNumInitializers Graph_GetInitializers
-        Graph_GetNumNodes Graph_GetNodes Graph_GetParentNode Graph_GetGraphView Node_GetId
-        Node_GetName Node_GetOperatorType Node_GetDomain Node_GetSinceVersion Node_GetNumInputs
-        Node_GetInputs Node_GetNumOutputs Node_GetOutputs Node_GetNumImplicitInputs
-        Node_GetImplicitInputs Node_GetNumAttributes Node_GetAttributes Node_GetAttributeByName
-        OpAttr_GetTensorAttributeAsOrtValue OpAttr_GetType OpAttr_GetName Node_GetNumSubgraphs
-        Node_GetSubgraphs Node_GetGraph Node_GetEpName ReleaseExternalInitializerInfo
+        GetSparseTensorIndices GetTrainingApi ReleaseValueInfo
+        ReleaseNode ReleaseGraph ReleaseModel GetValueInfoName GetValueInfoTypeInfo
+        GetModelEditorApi GetCompileApi HardwareDevice_Type HardwareDevice_VendorId
+        HardwareDevice_Vendor HardwareDevice_DeviceId HardwareDevice_Metadata EpDevice_EpName
+        EpDevice_EpVendor EpDevice_EpMetadata EpDevice_EpOptions EpDevice_Device GetEpApi
+        ValueInfo_GetValueProducer ValueInfo_GetValueNumConsumers ValueInfo_GetValueConsumers
+        ValueInfo_GetInitializerValue ValueInfo_GetExternalInitializerInfo
+        ValueInfo_IsRequiredGraphInput ValueInfo_IsOptionalGraphInput ValueInfo_IsGraphOutput
+        ValueInfo_IsConstantInitializer ValueInfo_IsFromOuterScope Graph_GetName
+        Graph_GetModelPath Graph_GetOnnxIRVersion Graph_GetNumOperatorSets Graph_GetOperatorSets
+        Graph_GetNumInputs Graph_GetInputs Graph_GetNumOutputs Graph_GetOutputs
+        Graph_GetNumInitializers Graph_GetInitializers Graph_GetNumNodes Graph_GetNodes
+        Graph_GetParentNode Graph_GetGraphView Node_GetId Node_GetName Node_GetOperatorType
+        Node_GetDomain Node_GetSinceVersion Node_GetNumInputs Node_GetInputs Node_GetNumOutputs
+        Node_GetOutputs Node_GetNumImplicitInputs Node_GetImplicitInputs Node_GetNumAttributes
+        Node_GetAttributes Node_GetAttributeByName Node_GetNumSubgraphs Node_GetSubgraphs
+        Node_GetGraph Node_GetEpName ReleaseExternalInitializerInfo
         ExternalInitializerInfo_GetFilePath ExternalInitializerInfo_GetFileOffset
         ExternalInitializerInfo_GetByteSize EpDevice_MemoryInfo CreateSyncStreamForEpDevice
         SyncStream_GetHandle ReleaseSyncStream CopyTensors Graph_GetModelMetadata
-        CreateExternalInitializerInfo KernelInfo_GetConfigEntries KernelInfo_GetOperatorDomain
-        KernelInfo_GetOperatorType KernelInfo_GetOperatorSinceVersion GetInteropApi
-        GetHardwareDeviceEpIncompatibilityDetails DeviceEpIncompatibilityDetails_GetReasonsBitmask
-        DeviceEpIncompatibilityDetails_GetNotes DeviceEpIncompatibilityDetails_GetErrorCode
-        ReleaseDeviceEpIncompatibilityDetails GetCompatibilityInfoFromModel
-        GetCompatibilityInfoFromModelBytes Session_GetEpGraphAssignmentInfo
-        EpAssignedSubgraph_GetEpName EpAssignedSubgraph_GetNodes EpAssignedNode_GetName
-        EpAssignedNode_GetDomain EpAssignedNode_GetOperatorType RunOptionsSetSyncStream
-        KernelInfoGetAttributeArray_string SetPerSessionThreadPoolCallbacks
-        GetExperimentalFunction KernelContext_GetSyncStream
-        SessionOptionsSetWeightlessSourceModelBuffer KernelContext_GetPreallocatedOutput
-        GetModelPackageApi
+        CreateExternalInitializerInfo GetInteropApi GetHardwareDeviceEpIncompatibilityDetails
+        DeviceEpIncompatibilityDetails_GetReasonsBitmask DeviceEpIncompatibilityDetails_GetNotes
+        DeviceEpIncompatibilityDetails_GetErrorCode ReleaseDeviceEpIncompatibilityDetails
+        GetCompatibilityInfoFromModel GetCompatibilityInfoFromModelBytes
+        Session_GetEpGraphAssignmentInfo EpAssignedSubgraph_GetEpName
+        EpAssignedSubgraph_GetNodes EpAssignedNode_GetName EpAssignedNode_GetDomain
+        EpAssignedNode_GetOperatorType RunOptionsSetSyncStream SetPerSessionThreadPoolCallbacks
+        GetExperimentalFunction SessionOptionsSetWeightlessSourceModelBuffer
+        KernelContext_GetPreallocatedOutput GetModelPackageApi
+    }
+    custom_ops {
+        CreateCustomOpDomain ReleaseCustomOpDomain CustomOpDomain_Add AddCustomOpDomain
+        RegisterCustomOpsLibrary RegisterCustomOpsLibrary_V2 RegisterCustomOpsUsingFunction
+        EnableOrtCustomOps
+    }
+    kernel_info {
+        CopyKernelInfo ReleaseKernelInfo KernelInfo_GetInputCount KernelInfo_GetOutputCount
+        KernelInfo_GetInputName KernelInfo_GetOutputName KernelInfo_GetInputTypeInfo
+        KernelInfo_GetOutputTypeInfo KernelInfoGetConstantInput_tensor KernelInfo_GetNodeName
+        KernelInfo_GetOperatorDomain KernelInfo_GetOperatorType
+        KernelInfo_GetOperatorSinceVersion KernelInfo_GetConfigEntries KernelInfo_GetLogger
+        KernelInfoGetAllocator[_, _, _]
+    }
+    kernel_attributes {
+        KernelInfoGetAttribute_float KernelInfoGetAttribute_int64 KernelInfoGetAttribute_string
+        KernelInfoGetAttribute_tensor KernelInfoGetAttributeArray_float
+        KernelInfoGetAttributeArray_int64 KernelInfoGetAttributeArray_string
+    }
+    kernel_context {
+        KernelContext_GetInputCount KernelContext_GetOutputCount KernelContext_GetInput
+        KernelContext_GetOutput KernelContext_GetLogger KernelContext_GetAllocator
+        KernelContext_GetScratchBuffer KernelContext_ParallelFor[_, _, _, _, _]
+        KernelContext_GetResource KernelContext_GetGPUComputeStream KernelContext_GetSyncStream
+    }
+    kernel_logger {
+        Logger_LogMessage[_, _, _, _, _, _] Logger_GetLoggingSeverityLevel
+    }
+    shape_context {
+        ShapeInferContext_GetInputCount ShapeInferContext_GetInputTypeShape
+        ShapeInferContext_GetAttribute ShapeInferContext_SetOutputTypeShape
+    }
+    op_attr {
+        CreateOpAttr[_, _, _, _, _] ReleaseOpAttr ReadOpAttr[_, _, _, _, _] OpAttr_GetType
+        OpAttr_GetName OpAttr_GetTensorAttributeAsOrtValue
+    }
+    invoked_op {
+        CreateOp[_, _, _, _, _, _, _, _, _, _, _, _] InvokeOp ReleaseOp
     }
     lora {
         CreateLoraAdapter CreateLoraAdapterFromArray ReleaseLoraAdapter

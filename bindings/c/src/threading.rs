@@ -7,12 +7,14 @@ use std::ffi::c_void;
 use ort_sys::{OrtCustomCreateThreadFn, OrtCustomJoinThreadFn};
 
 use crate::error::Error;
-use crate::ffi::{OutHandle, export};
+use crate::ffi::{OutHandle, ThreadFunctions, UserData, export};
+use crate::session_options::SessionOptions;
 
 /// Thread settings for the environment's sessions: keys of session options, and values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threading {
     pub(crate) keys: Vec<(&'static str, String)>,
+    pub(crate) functions: ThreadFunctions,
 }
 
 impl Threading {
@@ -20,11 +22,6 @@ impl Threading {
         self.keys.retain(|(other, _)| *other != key);
         self.keys.push((key, value.into()));
     }
-}
-
-/// Threads are always created by the library.
-fn no_custom_threads() -> Error {
-    Error::not_implemented("custom thread creation: sessions share the threads of the library")
 }
 
 export! {
@@ -73,41 +70,46 @@ export! {
     }
 
     fn SetGlobalCustomCreateThreadFn(
-        _tp_options: &mut Threading,
+        tp_options: &mut Threading,
         ort_custom_create_thread_fn: OrtCustomCreateThreadFn,
     ) {
-        ort_custom_create_thread_fn.map_or(Ok(()), |_| Err(no_custom_threads()))
+        tp_options.functions.create = ort_custom_create_thread_fn;
+        Ok(())
     }
 
-    fn SetGlobalCustomThreadCreationOptions(_tp_options: &mut Threading, _options: *mut c_void) {
+    /// Passed to the function that creates threads.
+    fn SetGlobalCustomThreadCreationOptions(tp_options: &mut Threading, creation_options: *mut c_void) {
+        tp_options.functions.options = UserData(creation_options);
         Ok(())
     }
 
     fn SetGlobalCustomJoinThreadFn(
-        _tp_options: &mut Threading,
+        tp_options: &mut Threading,
         ort_custom_join_thread_fn: OrtCustomJoinThreadFn,
     ) {
-        ort_custom_join_thread_fn.map_or(Ok(()), |_| Err(no_custom_threads()))
+        tp_options.functions.join = ort_custom_join_thread_fn;
+        Ok(())
     }
 
     fn SessionOptionsSetCustomCreateThreadFn(
-        _options: &mut crate::session_options::SessionOptions,
+        options: &mut SessionOptions,
         ort_custom_create_thread_fn: OrtCustomCreateThreadFn,
     ) {
-        ort_custom_create_thread_fn.map_or(Ok(()), |_| Err(no_custom_threads()))
+        options.functions.create = ort_custom_create_thread_fn;
+        Ok(())
     }
 
-    fn SessionOptionsSetCustomThreadCreationOptions(
-        _options: &mut crate::session_options::SessionOptions,
-        _creation_options: *mut c_void,
-    ) {
+    /// Passed to the function that creates threads.
+    fn SessionOptionsSetCustomThreadCreationOptions(options: &mut SessionOptions, creation_options: *mut c_void) {
+        options.functions.options = UserData(creation_options);
         Ok(())
     }
 
     fn SessionOptionsSetCustomJoinThreadFn(
-        _options: &mut crate::session_options::SessionOptions,
+        options: &mut SessionOptions,
         ort_custom_join_thread_fn: OrtCustomJoinThreadFn,
     ) {
-        ort_custom_join_thread_fn.map_or(Ok(()), |_| Err(no_custom_threads()))
+        options.functions.join = ort_custom_join_thread_fn;
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 
 use ort_session::{
     DType, InputValue, ModelBytes, Tensor, TensorView, TensorViewMut, Type, Value as Owned,
+    ValueView,
 };
 use ort_sys::ONNXType;
 
@@ -54,6 +55,37 @@ impl Value {
     pub(crate) fn of_block(block: Block, dtype: DType, shape: Vec<usize>) -> Result<Self, Error> {
         TensorView::from_bytes(dtype, &shape, block.bytes())?;
         Ok(Self::new(Content::Numbers { block, dtype, shape }))
+    }
+
+    /// A constant of a model, which shares its memory.
+    pub(crate) fn of_constant(tensor: Tensor) -> Result<Self, Error> {
+        let tensor = tensor.materialized()?;
+        let (dtype, shape) = (tensor.dtype(), tensor.shape().to_vec());
+        if dtype == DType::String {
+            return Ok(Self::of_owned(tensor.into()));
+        }
+        let released = || Error::fail("the elements of a constant were released");
+        let block = Block::of_constant(tensor).ok_or_else(released)?;
+        Ok(Self::new(Content::Numbers { block, dtype, shape }))
+    }
+
+    /// An input of a kernel, for as long as it computes.
+    pub(crate) fn of_view(view: TensorView<'_>) -> Result<Self, Error> {
+        let (dtype, shape) = (view.dtype(), view.shape().to_vec());
+        match view.as_bytes() {
+            Some(bytes) => {
+                let block = Block::of_input(bytes);
+                Ok(Self::new(Content::Numbers { block, dtype, shape }))
+            }
+            None => Ok(Self::of_owned(ValueView::Tensor(view).to_value()?)),
+        }
+    }
+
+    /// The memory for an output of a kernel, for as long as it computes; strings have none.
+    pub(crate) fn of_view_mut(view: TensorViewMut<'_>) -> Self {
+        let (dtype, shape) = (view.dtype(), view.shape().to_vec());
+        let block = Block::of_output(view.into_bytes().unwrap_or_default());
+        Self::new(Content::Numbers { block, dtype, shape })
     }
 
     /// Empty strings.

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "arguments of C are pointers")]
 
 use std::ffi::{CStr, c_char, c_void};
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::path::Path;
 
@@ -45,6 +46,7 @@ as_they_are!(
     ort_sys::EpSelectionDelegate,
     ort_sys::OrtReadNamedBufferFunc,
     ort_sys::RunAsyncCallbackFn,
+    Option<super::tasks::PartFn>,
 );
 
 impl<T> Arg for *const T {
@@ -179,6 +181,7 @@ pub(crate) trait Plain: Copy {}
 
 impl Plain for i32 {}
 impl Plain for i64 {}
+impl Plain for f32 {}
 impl Plain for usize {}
 impl Plain for *mut c_char {}
 impl<T> Plain for *const T {}
@@ -217,6 +220,50 @@ impl Counted for Memory<'_> {
     unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
         // SAFETY: guaranteed by the caller.
         unsafe { <&[u8]>::of(raw.cast(), n, name) }.map(Self)
+    }
+}
+
+/// Data whose type is another argument.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Untyped<'a> {
+    data: *const c_void,
+    life: PhantomData<&'a c_void>,
+}
+
+impl Arg for Untyped<'_> {
+    type Raw = *const c_void;
+
+    unsafe fn of(raw: Self::Raw, name: &'static str) -> Result<Self, Error> {
+        if raw.is_null() {
+            Err(Error::null(name))
+        } else {
+            Ok(Self { data: raw, life: PhantomData })
+        }
+    }
+}
+
+impl<'a> Untyped<'a> {
+    /// Numbers.
+    pub(crate) fn many<T: Plain>(self, n: usize) -> Result<&'a [T], Error> {
+        // SAFETY: the program states the type and the number.
+        unsafe { Counted::of(self.data.cast::<T>(), n, "data") }
+    }
+
+    /// A number.
+    pub(crate) fn one<T: Plain>(self) -> Result<T, Error> {
+        Ok(self.many(1)?[0])
+    }
+
+    /// Strings.
+    pub(crate) fn texts(self, n: usize) -> Result<Vec<&'a str>, Error> {
+        // SAFETY: the program states that there are as many.
+        unsafe { Counted::of(self.data.cast::<*const c_char>(), n, "data") }
+    }
+
+    /// A handle.
+    pub(crate) fn handle<T: Handle>(self) -> Result<&'a T, Error> {
+        // SAFETY: the program states that it is one.
+        unsafe { Arg::of(self.data.cast::<T::Opaque>(), "data") }
     }
 }
 
@@ -288,5 +335,17 @@ impl<'a, T: Handle> Counted for Vec<&'a T> {
         // SAFETY: guaranteed by the caller.
         let handles = unsafe { Vec::<Option<&'a T>>::of(raw, n, name) }?;
         handles.into_iter().map(|handle| handle.ok_or_else(|| Error::null(name))).collect()
+    }
+}
+
+/// Handles in a constant array, behind mutable pointers.
+pub(crate) struct MutHandles<'a, T>(pub(crate) Vec<&'a T>);
+
+impl<T: Handle> Counted for MutHandles<'_, T> {
+    type Raw = *const *mut T::Opaque;
+
+    unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { Counted::of(raw.cast::<*const T::Opaque>(), n, name) }.map(Self)
     }
 }

@@ -31,6 +31,13 @@ handles! {
     crate::tensor_info::TensorInfo => OrtTensorTypeAndShapeInfo;
     crate::memory_info::MemoryInfo => OrtMemoryInfo;
     crate::arena::ArenaConfig => OrtArenaCfg;
+    crate::custom_ops::CustomOpDomain => OrtCustomOpDomain;
+    crate::kernel_info::KernelInfo => OrtKernelInfo;
+    crate::kernel_context::KernelContext<'_, '_> => OrtKernelContext;
+    crate::kernel_logger::KernelLogger => OrtLogger;
+    crate::shape_context::ShapeContext<'_> => OrtShapeInferContext;
+    crate::invoked_op::InvokedOp => OrtOp;
+    crate::op_attr::OpAttr => OrtOpAttr;
     crate::session::PrepackedWeights => OrtPrepackedWeightsContainer;
 }
 

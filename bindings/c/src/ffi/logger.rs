@@ -38,7 +38,7 @@ impl Logger {
 }
 
 /// The severity in the C API.
-const fn level(severity: Severity) -> OrtLoggingLevel {
+pub(crate) const fn level(severity: Severity) -> OrtLoggingLevel {
     match severity {
         Severity::Verbose => OrtLoggingLevel::ORT_LOGGING_LEVEL_VERBOSE,
         Severity::Info => OrtLoggingLevel::ORT_LOGGING_LEVEL_INFO,

@@ -46,6 +46,24 @@ impl Block {
         Self { data, len, owner: Owner::Tensor(tensor) }
     }
 
+    /// The elements of a constant, which are not written to: C gets them as such.
+    pub(crate) fn of_constant(tensor: Tensor) -> Option<Self> {
+        let bytes = tensor.view().as_bytes()?;
+        let (data, len) = (NonNull::from(bytes).cast(), bytes.len());
+        Some(Self { data, len, owner: Owner::Tensor(tensor) })
+    }
+
+    /// Memory that a kernel borrows during a run: an input, which C gets as constant.
+    pub(crate) fn of_input(bytes: &[u8]) -> Self {
+        Self { data: NonNull::from(bytes).cast(), len: bytes.len(), owner: Owner::Caller }
+    }
+
+    /// Memory that a kernel borrows during a run: an output.
+    pub(crate) fn of_output(bytes: &mut [u8]) -> Self {
+        let len = bytes.len();
+        Self { data: NonNull::from(bytes).cast(), len, owner: Owner::Caller }
+    }
+
     /// Memory of the program. The pointer may be null if the length is 0.
     pub(crate) fn of_caller(data: *mut c_void, len: usize) -> Option<Self> {
         let data = NonNull::new(data.cast()).or((len == 0).then(NonNull::dangling))?;

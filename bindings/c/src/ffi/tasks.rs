@@ -1,4 +1,4 @@
-//! Runs that continue after the call that started them.
+//! Functions of programs that other threads call: at the end of a run, and for parts of a kernel's work.
 
 #![expect(unsafe_code, reason = "a program's pointers move to another thread")]
 
@@ -54,5 +54,31 @@ impl Callback {
         }
         // SAFETY: the program passed the function, to be called like that.
         unsafe { function(self.user_data, self.outputs, self.n_outputs, OrtStatusPtr::default()) }
+    }
+}
+
+/// A function for one part of a kernel's work.
+pub(crate) type PartFn = unsafe extern "C" fn(*mut c_void, usize);
+
+/// Such a function, with its user pointer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    function: PartFn,
+    user_data: *mut c_void,
+}
+
+// SAFETY: the C API requires such functions to be thread-safe.
+unsafe impl Send for Part {}
+// SAFETY: as above.
+unsafe impl Sync for Part {}
+
+impl Part {
+    pub(crate) const fn new(function: PartFn, user_data: *mut c_void) -> Self {
+        Self { function, user_data }
+    }
+
+    pub(crate) fn call(&self, index: usize) {
+        // SAFETY: the program passed the function, to be called like that.
+        unsafe { (self.function)(self.user_data, index) }
     }
 }

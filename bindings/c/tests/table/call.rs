@@ -2,11 +2,11 @@
 
 #![expect(unsafe_code, reason = "the table is C's")]
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::null_mut;
 use std::sync::LazyLock;
 
-use onnxruntime::ort_sys::{OrtApi, OrtErrorCode, OrtStatusPtr};
+use onnxruntime::ort_sys::{OrtApi, OrtErrorCode, OrtStatusPtr, OrtThreadWorkerFn};
 
 /// The table.
 pub(crate) static API: LazyLock<OrtApi> = LazyLock::new(onnxruntime::api);
@@ -84,6 +84,25 @@ pub(crate) fn items<'a, T>(items: *const T, n: usize) -> &'a [T] {
     assert!(!items.is_null() && items.is_aligned());
     // SAFETY: the library states their number.
     unsafe { std::slice::from_raw_parts(items, n) }
+}
+
+/// Elements of an output, to write.
+pub(crate) fn items_mut<'a, T>(items: *mut T, n: usize) -> &'a mut [T] {
+    assert!(!items.is_null() && items.is_aligned());
+    // SAFETY: the library states their number, and nothing else reads them meanwhile.
+    unsafe { std::slice::from_raw_parts_mut(items, n) }
+}
+
+/// Does the work of a thread of the library's.
+pub(crate) fn work(function: OrtThreadWorkerFn, work: *mut c_void) {
+    // SAFETY: the library passed both, to be called once.
+    unsafe { function(work) }
+}
+
+/// Drops a value that was boxed for C.
+pub(crate) fn free<T>(boxed: *mut T) {
+    // SAFETY: tests box what they pass, and free it once.
+    drop(unsafe { Box::from_raw(boxed) });
 }
 
 /// A C string.

@@ -98,6 +98,36 @@ fn a_cache_folder_is_a_key() {
 }
 
 #[test]
+fn a_memory_report_is_written_when_a_session_is_released_and_after_a_run() {
+    let folder = std::env::temp_dir().join(format!("ort-capi-memory-{}", std::process::id()));
+    assert!(std::fs::create_dir_all(&folder).is_ok());
+    let [of_session, of_run] = ["session", "run"].map(|name| folder.join(name));
+    let key = c"ort_rs.memory_report".as_ptr();
+    let options = made!(CreateSessionOptions());
+    let path = call::c(&of_session.display().to_string());
+    ok(call!(AddSessionConfigEntry(options, key, path.as_ptr())));
+    let session = session_with(&model(MODEL), options);
+    call!(ReleaseSessionOptions(options));
+    let run_options = made!(CreateRunOptions());
+    let path = call::c(&of_run.display().to_string());
+    ok(call!(AddRunConfigEntry(run_options, key, path.as_ptr())));
+    let mut x = [0.0_f32; 6];
+    let (x, mut outputs) = (tensor(&mut x, &[2, 3]), [("sum", null_mut())]);
+    ok(crate::run_with(session, run_options, &[("x", x)], &mut outputs));
+    let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap_or_default();
+    assert!(read(&of_run).contains("\"signatures\": 1"), "{}", read(&of_run));
+    assert!(!of_session.exists());
+    // A file that cannot be written fails the run.
+    ok(call!(AddRunConfigEntry(run_options, key, c"/no/such/folder/file".as_ptr())));
+    let (code, message) = failed(crate::run_with(session, run_options, &[("x", x)], &mut outputs));
+    assert_eq!(code, OrtErrorCode::ORT_FAIL);
+    assert!(message.contains("/no/such/folder/file"), "{message}");
+    call!(ReleaseSession(session));
+    assert!(read(&of_session).contains("\"activations_planned\""));
+    assert!(std::fs::remove_dir_all(&folder).is_ok());
+}
+
+#[test]
 fn only_the_cpu_provider_is_available() {
     let options = made!(CreateSessionOptions());
     let append =

@@ -5,6 +5,9 @@
 mod adapters;
 mod bindings;
 mod call;
+mod custom_context;
+mod custom_kernels;
+mod custom_ops;
 mod entries;
 mod missing;
 mod ort_crate;
@@ -16,7 +19,7 @@ mod values;
 use std::ffi::CString;
 use std::ptr::null;
 
-use ort_graph::{Export, Graph, ModelInfo, export};
+use ort_graph::{Export, Graph, ModelInfo, Registry, export};
 
 use onnxruntime::ort_sys::ONNXTensorElementDataType as Type;
 use onnxruntime::ort_sys::{OrtAllocatorType, OrtMemType, OrtMemoryInfo, OrtRunOptions};
@@ -32,9 +35,15 @@ pub(crate) const MODEL: &str = "graph(x: float[n,3], b = float[3] [1.0, 2.0, 3.0
 
 /// The bytes of a model from text.
 pub(crate) fn model(text: &str) -> Vec<u8> {
-    let graph = Graph::parse(text, &ort_ops::registry()).expect("the text is a graph");
-    let info =
-        ModelInfo { ir_version: 8, opsets: vec![(String::new(), 17)], ..ModelInfo::default() };
+    model_with(text, &ort_ops::registry(), &[])
+}
+
+/// The same with operators of further domains.
+pub(crate) fn model_with(text: &str, registry: &Registry, domains: &[(&str, i64)]) -> Vec<u8> {
+    let graph = Graph::parse(text, registry).expect("the text is a graph");
+    let mut opsets = vec![(String::new(), 17)];
+    opsets.extend(domains.iter().map(|(domain, version)| ((*domain).to_owned(), *version)));
+    let info = ModelInfo { ir_version: 8, opsets, ..ModelInfo::default() };
     let file = export(&graph, Export { info: &info, resolver: None, private: &[] });
     ort_format::write(&file.expect("the graph is a file")).expect("the file has bytes")
 }
