@@ -17,13 +17,17 @@
 
 mod allocators;
 mod arena;
+mod compile;
 mod custom_operator;
 mod custom_ops;
 mod custom_provider;
+mod editor;
+mod editor_types;
 mod element_type;
 mod env;
 mod error;
 mod ffi;
+mod further_apis;
 mod invoked_op;
 mod io_binding;
 mod kernel_attributes;

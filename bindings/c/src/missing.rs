@@ -1,5 +1,5 @@
-//! Functions that are not implemented and report so: sparse tensors, plugin devices, and graphs of other
-//! providers.
+//! Functions that are not implemented and report so: sparse tensors, opaque values, plugin devices, graphs of other
+//! providers, and changes of existing models.
 //!
 //! A letter stands for the type of each argument, which is inferred from the table. Functions that return no status
 //! return nothing, null or 0: no program can have an object to pass to them.
@@ -10,9 +10,8 @@ use std::ffi::{c_char, c_void};
 use std::ptr::null;
 
 use ort_sys::{
-    OrtCompileApi, OrtEpApi, OrtHardwareDevice, OrtHardwareDeviceType, OrtInteropApi,
-    OrtKeyValuePairs, OrtMemoryInfo, OrtModelEditorApi, OrtModelPackageApi, OrtStatusPtr,
-    OrtTrainingApi, os_char,
+    OrtEpApi, OrtHardwareDevice, OrtHardwareDeviceType, OrtInteropApi, OrtKeyValuePairs,
+    OrtMemoryInfo, OrtModelPackageApi, OrtStatusPtr, OrtTrainingApi, os_char,
 };
 
 use crate::error::Error;
@@ -41,6 +40,8 @@ macro_rules! constant {
 }
 
 missing! {
+    CreateModelEditorSession(A B C D); CreateModelEditorSessionFromArray(A B C D E);
+    ApplyModelToModelEditorSession(A B); FinalizeModelEditorSession(A B C);
     CreateOpaqueValue(A B C D E); GetOpaqueValue(A B C D E);
     CreateSparseTensorAsOrtValue(A B C D E); FillSparseTensorCoo(A B C D E F G);
     FillSparseTensorCsr(A B C D E F G H I); FillSparseTensorBlockSparse(A B C D E F G H);
@@ -48,25 +49,19 @@ missing! {
     UseCsrIndices(A B C D E); UseBlockSparseIndices(A B C D); GetSparseTensorFormat(A B);
     GetSparseTensorValuesTypeAndShape(A B); GetSparseTensorValues(A B);
     GetSparseTensorIndicesTypeShape(A B C); GetSparseTensorIndices(A B C D);
-    GetValueInfoName(A B);
-    GetValueInfoTypeInfo(A B); ValueInfo_GetValueProducer(A B C);
-    ValueInfo_GetValueNumConsumers(A B); ValueInfo_GetValueConsumers(A B C D);
-    ValueInfo_GetInitializerValue(A B); ValueInfo_GetExternalInitializerInfo(A B);
-    ValueInfo_IsRequiredGraphInput(A B); ValueInfo_IsOptionalGraphInput(A B);
-    ValueInfo_IsGraphOutput(A B); ValueInfo_IsConstantInitializer(A B);
-    ValueInfo_IsFromOuterScope(A B); Graph_GetName(A B); Graph_GetModelPath(A B);
-    Graph_GetOnnxIRVersion(A B); Graph_GetNumOperatorSets(A B); Graph_GetOperatorSets(A B C D);
-    Graph_GetNumInputs(A B); Graph_GetInputs(A B C); Graph_GetNumOutputs(A B);
-    Graph_GetOutputs(A B C); Graph_GetNumInitializers(A B); Graph_GetInitializers(A B C);
-    Graph_GetNumNodes(A B); Graph_GetNodes(A B C); Graph_GetParentNode(A B);
-    Graph_GetGraphView(A B C D); Node_GetId(A B); Node_GetName(A B); Node_GetOperatorType(A B);
-    Node_GetDomain(A B); Node_GetSinceVersion(A B); Node_GetNumInputs(A B); Node_GetInputs(A B C);
-    Node_GetNumOutputs(A B); Node_GetOutputs(A B C); Node_GetNumImplicitInputs(A B);
-    Node_GetImplicitInputs(A B C); Node_GetNumAttributes(A B); Node_GetAttributes(A B C);
-    Node_GetAttributeByName(A B C); Node_GetNumSubgraphs(A B); Node_GetSubgraphs(A B C D);
-    Node_GetGraph(A B); Node_GetEpName(A B); CreateSyncStreamForEpDevice(A B C);
-    CopyTensors(A B C D E); Graph_GetModelMetadata(A B); CreateExternalInitializerInfo(A B C D);
-    GetHardwareDeviceEpIncompatibilityDetails(A B C D);
+    ValueInfo_GetValueProducer(A B C); ValueInfo_GetValueNumConsumers(A B);
+    ValueInfo_GetValueConsumers(A B C D); ValueInfo_GetInitializerValue(A B);
+    ValueInfo_GetExternalInitializerInfo(A B); ValueInfo_IsRequiredGraphInput(A B);
+    ValueInfo_IsOptionalGraphInput(A B); ValueInfo_IsGraphOutput(A B);
+    ValueInfo_IsConstantInitializer(A B); ValueInfo_IsFromOuterScope(A B); Graph_GetName(A B);
+    Graph_GetModelPath(A B); Graph_GetOnnxIRVersion(A B); Graph_GetNumOperatorSets(A B);
+    Graph_GetOperatorSets(A B C D); Graph_GetInitializers(A B C); Graph_GetParentNode(A B);
+    Graph_GetGraphView(A B C D); Node_GetId(A B); Node_GetSinceVersion(A B);
+    Node_GetInputs(A B C); Node_GetOutputs(A B C); Node_GetNumImplicitInputs(A B);
+    Node_GetImplicitInputs(A B C); Node_GetAttributes(A B C); Node_GetNumSubgraphs(A B);
+    Node_GetSubgraphs(A B C D); Node_GetGraph(A B); Node_GetEpName(A B);
+    CreateSyncStreamForEpDevice(A B C); CopyTensors(A B C D E); Graph_GetModelMetadata(A B);
+    CreateExternalInitializerInfo(A B C D); GetHardwareDeviceEpIncompatibilityDetails(A B C D);
     DeviceEpIncompatibilityDetails_GetReasonsBitmask(A B);
     DeviceEpIncompatibilityDetails_GetNotes(A B);
     DeviceEpIncompatibilityDetails_GetErrorCode(A B); GetCompatibilityInfoFromModel(A B C D);
@@ -79,15 +74,12 @@ missing! {
 }
 
 nothing! {
-    ReleaseValueInfo(A); ReleaseNode(A); ReleaseGraph(A); ReleaseModel(A);
     ReleaseExternalInitializerInfo(A); ReleaseSyncStream(A);
     ReleaseDeviceEpIncompatibilityDetails(A); RunOptionsSetSyncStream(A B);
 }
 
 constant! {
     GetTrainingApi(A) -> *const OrtTrainingApi = null();
-    GetModelEditorApi() -> *const OrtModelEditorApi = null();
-    GetCompileApi() -> *const OrtCompileApi = null();
     HardwareDevice_Type(A) -> OrtHardwareDeviceType = OrtHardwareDeviceType::OrtHardwareDeviceType_CPU;
     HardwareDevice_VendorId(A) -> u32 = 0;
     HardwareDevice_Vendor(A) -> *const c_char = null();

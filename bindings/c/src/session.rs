@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use ort_session::ValueDescription;
+use ort_session::model::Model;
 use ort_session::{
     Listener, LoadError, LogEvent, ModelBytes, Optimized, SessionBuilder, SessionError, Severity,
 };
@@ -69,14 +70,19 @@ impl Session {
 }
 
 /// A model: its bytes, or the path of its file.
-#[derive(Clone, Copy)]
-enum Source<'a> {
+pub(crate) enum Source<'a> {
     Bytes(&'a [u8]),
     File(&'a Path),
+    /// Made by the program in memory.
+    Model(Box<Model<'static>>),
 }
 
 impl Source<'_> {
-    fn session(self, env: &Env, options: Option<&SessionOptions>) -> Result<Session, Error> {
+    pub(crate) fn session(
+        self,
+        env: &Env,
+        options: Option<&SessionOptions>,
+    ) -> Result<Session, Error> {
         let defaults = SessionOptions::default();
         let options = options.unwrap_or(&defaults);
         let (builder, listener) = (options.builder(env)?, options.listener(env));
@@ -93,18 +99,14 @@ impl Source<'_> {
     ) -> Result<ort_session::Session, Error> {
         let Some(path) = &options.optimized_path else {
             return match self {
-                Source::Bytes(_) => Ok(builder.commit(self.bytes(options)?)?),
+                Source::Bytes(bytes) => Ok(builder.commit(to_bytes(bytes, options)?)?),
                 Source::File(file) => {
                     builder.commit_from_file(file).map_err(|it| of_file(it, file))
                 }
+                Source::Model(model) => Ok(builder.commit_model(*model)?),
             };
         };
-        let optimized: Optimized = match self {
-            Source::Bytes(_) => builder.optimize(self.bytes(options)?)?,
-            Source::File(file) => {
-                builder.optimize_from_file(file).map_err(|it| of_file(it, file))?
-            }
-        };
+        let optimized = self.optimized(builder, options)?;
         match path.extension().is_some_and(|it| it == "ort") {
             true => optimized.write(path)?,
             false => optimized.write_onnx(path)?,
@@ -112,20 +114,31 @@ impl Source<'_> {
         Ok(optimized.commit()?)
     }
 
-    /// The bytes: copied, unless the program promises to keep them.
-    fn bytes(self, options: &SessionOptions) -> Result<ModelBytes, Error> {
-        let Source::Bytes(bytes) = self else { return Err(Error::fail("no bytes")) };
-        if bytes.is_empty() {
-            return Err(Error::argument("model_data", "is empty"));
+    pub(crate) fn optimized(
+        self,
+        builder: SessionBuilder,
+        options: &SessionOptions,
+    ) -> Result<Optimized, Error> {
+        match self {
+            Source::Bytes(bytes) => Ok(builder.optimize(to_bytes(bytes, options)?)?),
+            Source::File(file) => builder.optimize_from_file(file).map_err(|it| of_file(it, file)),
+            Source::Model(model) => Ok(builder.optimize_model(*model)?),
         }
-        let are_kept = |key| options.entries.get(key).is_some_and(|value| value == "1");
-        if are_kept("session.use_ort_model_bytes_directly") {
-            let block = Block::of_caller(bytes.as_ptr().cast_mut().cast(), bytes.len());
-            let block = block.ok_or_else(|| Error::null("model_data"))?;
-            return Ok(ModelBytes::from_owner(block));
-        }
-        Memory(bytes).to_model_bytes()
     }
+}
+
+/// The bytes: copied, unless the program promises to keep them.
+fn to_bytes(bytes: &[u8], options: &SessionOptions) -> Result<ModelBytes, Error> {
+    if bytes.is_empty() {
+        return Err(Error::argument("model_data", "is empty"));
+    }
+    let are_kept = |key| options.entries.get(key).is_some_and(|value| value == "1");
+    if are_kept("session.use_ort_model_bytes_directly") {
+        let block = Block::of_caller(bytes.as_ptr().cast_mut().cast(), bytes.len());
+        let block = block.ok_or_else(|| Error::null("model_data"))?;
+        return Ok(ModelBytes::from_owner(block));
+    }
+    Memory(bytes).to_model_bytes()
 }
 
 /// The error for a missing file: the model, or one that it needs.

@@ -65,9 +65,7 @@ table! {
         FillSparseTensorCsr FillSparseTensorBlockSparse CreateSparseTensorWithValuesAsOrtValue
         UseCooIndices UseCsrIndices UseBlockSparseIndices GetSparseTensorFormat
         GetSparseTensorValuesTypeAndShape GetSparseTensorValues GetSparseTensorIndicesTypeShape
-        GetSparseTensorIndices GetTrainingApi ReleaseValueInfo
-        ReleaseNode ReleaseGraph ReleaseModel GetValueInfoName GetValueInfoTypeInfo
-        GetModelEditorApi GetCompileApi HardwareDevice_Type HardwareDevice_VendorId
+        GetSparseTensorIndices GetTrainingApi HardwareDevice_Type HardwareDevice_VendorId
         HardwareDevice_Vendor HardwareDevice_DeviceId HardwareDevice_Metadata EpDevice_EpName
         EpDevice_EpVendor EpDevice_EpMetadata EpDevice_EpOptions EpDevice_Device GetEpApi
         ValueInfo_GetValueProducer ValueInfo_GetValueNumConsumers ValueInfo_GetValueConsumers
@@ -75,12 +73,9 @@ table! {
         ValueInfo_IsRequiredGraphInput ValueInfo_IsOptionalGraphInput ValueInfo_IsGraphOutput
         ValueInfo_IsConstantInitializer ValueInfo_IsFromOuterScope Graph_GetName
         Graph_GetModelPath Graph_GetOnnxIRVersion Graph_GetNumOperatorSets Graph_GetOperatorSets
-        Graph_GetNumInputs Graph_GetInputs Graph_GetNumOutputs Graph_GetOutputs
-        Graph_GetNumInitializers Graph_GetInitializers Graph_GetNumNodes Graph_GetNodes
-        Graph_GetParentNode Graph_GetGraphView Node_GetId Node_GetName Node_GetOperatorType
-        Node_GetDomain Node_GetSinceVersion Node_GetNumInputs Node_GetInputs Node_GetNumOutputs
-        Node_GetOutputs Node_GetNumImplicitInputs Node_GetImplicitInputs Node_GetNumAttributes
-        Node_GetAttributes Node_GetAttributeByName Node_GetNumSubgraphs Node_GetSubgraphs
+        Graph_GetInitializers Graph_GetParentNode Graph_GetGraphView Node_GetId
+        Node_GetSinceVersion Node_GetInputs Node_GetOutputs Node_GetNumImplicitInputs
+        Node_GetImplicitInputs Node_GetAttributes Node_GetNumSubgraphs Node_GetSubgraphs
         Node_GetGraph Node_GetEpName ReleaseExternalInitializerInfo
         ExternalInitializerInfo_GetFilePath ExternalInitializerInfo_GetFileOffset
         ExternalInitializerInfo_GetByteSize EpDevice_MemoryInfo CreateSyncStreamForEpDevice
@@ -94,6 +89,18 @@ table! {
         EpAssignedNode_GetOperatorType RunOptionsSetSyncStream SetPerSessionThreadPoolCallbacks
         GetExperimentalFunction SessionOptionsSetWeightlessSourceModelBuffer
         KernelContext_GetPreallocatedOutput GetModelPackageApi
+    }
+    editor_types {
+        ReleaseValueInfo GetValueInfoName GetValueInfoTypeInfo
+    }
+    editor {
+        ReleaseNode ReleaseGraph ReleaseModel Node_GetName Node_GetOperatorType Node_GetDomain
+        Node_GetNumInputs Node_GetNumOutputs Node_GetNumAttributes Node_GetAttributeByName
+        Graph_GetNumInputs Graph_GetNumOutputs Graph_GetNumInitializers Graph_GetNumNodes
+        Graph_GetInputs Graph_GetOutputs Graph_GetNodes
+    }
+    further_apis {
+        GetModelEditorApi GetCompileApi
     }
     custom_ops {
         CreateCustomOpDomain ReleaseCustomOpDomain CustomOpDomain_Add AddCustomOpDomain

@@ -44,6 +44,18 @@ impl TypeInfo {
         }
     }
 
+    pub(crate) fn to_type(&self) -> Type {
+        match self {
+            Self::Unknown => Type::Unknown,
+            Self::Tensor(tensor) => tensor.to_type().map_or(Type::Unknown, Type::Tensor),
+            Self::Sequence(SequenceInfo(item)) => Type::Sequence(Box::new(item.clone())),
+            Self::Map(MapInfo(key, value)) => {
+                Type::Map { key: *key, value: Box::new(value.clone()) }
+            }
+            Self::Optional(OptionalInfo(item)) => Type::Optional(Box::new(item.clone())),
+        }
+    }
+
     const fn onnx_type(&self) -> ONNXType {
         match self {
             Self::Unknown => ONNXType::ONNX_TYPE_UNKNOWN,

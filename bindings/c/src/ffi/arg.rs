@@ -338,6 +338,18 @@ impl<'a, T: Handle> Counted for Vec<&'a T> {
     }
 }
 
+/// Handles in a mutable array, behind mutable pointers.
+pub(crate) struct MutArray<'a, T>(pub(crate) Vec<&'a T>);
+
+impl<T: Handle> Counted for MutArray<'_, T> {
+    type Raw = *mut *mut T::Opaque;
+
+    unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { Counted::of(raw.cast_const().cast::<*const T::Opaque>(), n, name) }.map(Self)
+    }
+}
+
 /// Handles in a constant array, behind mutable pointers.
 pub(crate) struct MutHandles<'a, T>(pub(crate) Vec<&'a T>);
 

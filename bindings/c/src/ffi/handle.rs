@@ -37,6 +37,11 @@ handles! {
     crate::kernel_logger::KernelLogger => OrtLogger;
     crate::shape_context::ShapeContext<'_> => OrtShapeInferContext;
     crate::invoked_op::InvokedOp => OrtOp;
+    crate::editor_types::ValueInfo => OrtValueInfo;
+    crate::editor::EditedNode => OrtNode;
+    crate::editor::EditedGraph => OrtGraph;
+    crate::editor::EditedModel => OrtModel;
+    crate::compile::Compilation => OrtModelCompilationOptions;
     crate::op_attr::OpAttr => OrtOpAttr;
     crate::session::PrepackedWeights => OrtPrepackedWeightsContainer;
 }

@@ -14,13 +14,16 @@ mod logger;
 mod memory;
 mod out;
 mod structs;
+mod taken;
 mod tasks;
 mod threads;
 
 pub(crate) use self::allocator::{
     AllocatedStrings, Allocator, ConstAllocator, default_allocator, stats_of,
 };
-pub(crate) use self::arg::{Arg, Counted, Files, Memory, MutHandles, Names, Shared, Untyped};
+pub(crate) use self::arg::{
+    Arg, Counted, Files, Memory, MutArray, MutHandles, Names, Shared, Untyped,
+};
 pub(crate) use self::custom_op::{CustomKernel, CustomOp, Presence, Side};
 pub(crate) use self::export::{caught, converted, export, guard, guard_value, raw, with_enums};
 pub(crate) use self::handle::{into_handle, opaque};
@@ -29,5 +32,6 @@ pub(crate) use self::logger::{Logger, level};
 pub(crate) use self::memory::Block;
 pub(crate) use self::out::{Out, OutHandle, OutMemory, OutRef, Outs, Room, Slots};
 pub(crate) use self::structs::EnvOptions;
+pub(crate) use self::taken::{Boxes, Destination, Taken};
 pub(crate) use self::tasks::{Callback, Part, PartFn};
 pub(crate) use self::threads::{ThreadFunctions, UserData};

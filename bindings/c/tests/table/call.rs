@@ -19,6 +19,14 @@ macro_rules! call {
     };
 }
 
+/// Calls a function of another table.
+macro_rules! of {
+    ($api:ident.$function:ident($($arg:expr),* $(,)?)) => {
+        // SAFETY: as above.
+        unsafe { ($api().$function)($($arg),*) }
+    };
+}
+
 /// Calls a function that succeeds and has an out parameter at the end; returns the result.
 macro_rules! made {
     ($function:ident($($arg:expr),* $(,)?)) => {{
@@ -28,7 +36,7 @@ macro_rules! made {
     }};
 }
 
-pub(crate) use {call, made};
+pub(crate) use {call, made, of};
 
 /// The initial value of an out parameter: zero.
 pub(crate) fn empty<T>() -> T {

@@ -10,6 +10,7 @@ mod custom_kernels;
 mod custom_ops;
 mod entries;
 mod missing;
+mod models;
 mod ort_crate;
 mod sessions;
 mod threads;

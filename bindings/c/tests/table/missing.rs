@@ -17,7 +17,7 @@ fn an_unimplemented_function_names_itself() {
             "CreateSparseTensorAsOrtValue",
             call!(CreateSparseTensorAsOrtValue(null_mut(), shape.as_ptr(), 1, ty, &raw mut value)),
         ),
-        ("Graph_GetName", call!(Graph_GetName(null(), null_mut()))),
+        ("Graph_GetParentNode", call!(Graph_GetParentNode(null(), null_mut()))),
     ];
     for (name, status) in statuses {
         let (code, message) = failed(status);
