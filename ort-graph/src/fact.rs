@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use ort_tensor::{DType, Shape, Tensor, Value};
+use ort_tensor::{DType, Shape, Tensor, Value, n_elements};
 
 use crate::dim::{Dim, Dims};
 
@@ -116,6 +116,12 @@ impl Fact {
     /// The shape of a tensor whose every dimension is known.
     pub fn shape(&self) -> Option<Shape> {
         self.dims()?.iter().map(Dim::known).collect()
+    }
+
+    /// Whether a tensor can have these dimensions: the product of those that are known does not overflow.
+    pub(crate) fn has_size(&self) -> bool {
+        let known = |dims: &[Dim]| dims.iter().filter_map(Dim::known).collect::<Shape>();
+        self.dims().is_none_or(|dims| n_elements(&known(dims)).is_some())
     }
 
     /// The contents of a constant int64 or int32 tensor, if it may be a shape or a list of axes: one of more than

@@ -17,7 +17,7 @@ pub use self::inference::InferError;
 use crate::attrs::{Attrs, NodeSpec};
 use crate::fact::{Fact, TypeConflict};
 use crate::ids::{NodeId, ValueId};
-use crate::op::{Facts, OpError, Operator};
+use crate::op::{OpError, Operator};
 use crate::order::{self, CycleError};
 use crate::registry::{Registry, RegistryError};
 
@@ -235,21 +235,6 @@ impl Graph {
                 .map_err(|conflict| GraphError::OutputType { value: info.name.clone(), conflict })
         });
         unified.collect()
-    }
-
-    /// What the operator of `node` infers from the facts that `fact_of` knows.
-    ///
-    /// # Errors
-    /// If types and shapes do not fit.
-    pub fn inferred<'a>(
-        &'a self,
-        node: &Node,
-        fact_of: impl Fn(ValueId) -> &'a Fact,
-    ) -> Result<Vec<Fact>, OpError> {
-        let inputs: SmallVec<[Option<&Fact>; 8]> =
-            node.inputs.iter().map(|input| input.map(&fact_of)).collect();
-        let subgraphs: SmallVec<[(&str, &Graph); 2]> = node.attrs.graphs().collect();
-        node.op.infer(&Facts::new(&inputs).with_subgraphs(&subgraphs))
     }
 
     /// Removes a node; its outputs stay as values that nothing computes.

@@ -5,13 +5,18 @@ use smallvec::SmallVec;
 /// The dimensions of a tensor, outermost first; up to six without an allocation.
 pub type Shape = SmallVec<[usize; 6]>;
 
-/// `Π shape`, 1 for a scalar; `None` if it overflows.
+/// Dimensions next to a dimension of 0 have at most this product, so that the bytes of any part of them are a number.
+const MAX_BESIDES_ZERO: usize = usize::MAX >> 6;
+
+/// `Π shape`, 1 for a scalar; `None` if it overflows. A dimension of 0 does not hide that the others overflow: the product
+/// of some of the dimensions is a number if that of all is.
 pub fn n_elements(shape: &[usize]) -> Option<usize> {
-    // A zero dimension makes the product zero however large the others are.
-    if shape.contains(&0) {
-        return Some(0);
+    let others = shape.iter().filter(|&&dim| dim != 0);
+    let n = others.clone().try_fold(1_usize, |n, &dim| n.checked_mul(dim))?;
+    match others.count() == shape.len() {
+        true => Some(n),
+        false => (n <= MAX_BESIDES_ZERO).then_some(0),
     }
-    shape.iter().try_fold(1_usize, |n, &dim| n.checked_mul(dim))
 }
 
 /// The strides of a contiguous row-major tensor: `stride[i] = Π shape[i+1..]`.
@@ -78,8 +83,10 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_dimension_hides_an_overflow() {
-        assert_eq!(n_elements(&[usize::MAX, 2, 0]), Some(0));
+    fn a_zero_dimension_does_not_hide_an_overflow() {
+        assert_eq!(n_elements(&[usize::MAX, 2, 0]), None);
+        assert_eq!(n_elements(&[usize::MAX, 0]), None);
+        assert_eq!(n_elements(&[1 << 20, 0, 3]), Some(0));
         assert_eq!(n_elements(&[usize::MAX, 2]), None);
         assert_eq!(n_elements(&[]), Some(1));
     }

@@ -6,11 +6,15 @@
 //!     its outputs: what follows from its inputs, and what was known of them where both can hold
 //! ```
 
-use ort_tensor::go_on;
+// collects are bounded: by the operands and subgraphs of a node
 
-use super::{Graph, GraphError};
+use ort_tensor::go_on;
+use smallvec::SmallVec;
+
+use super::{Graph, GraphError, Node};
 use crate::fact::Fact;
-use crate::ids::NodeId;
+use crate::ids::{NodeId, ValueId};
+use crate::op::{Facts, OpError};
 use crate::order::CycleError;
 
 /// A graph with a node that does not fit its inputs, so that a file of it would not be imported.
@@ -33,6 +37,25 @@ pub enum InferError {
 }
 
 impl Graph {
+    /// What the operator of `node` infers from the facts that `fact_of` knows.
+    ///
+    /// # Errors
+    /// If types and shapes do not fit, or the product of a shape's dimensions overflows.
+    pub fn inferred<'a>(
+        &'a self,
+        node: &Node,
+        fact_of: impl Fn(ValueId) -> &'a Fact,
+    ) -> Result<Vec<Fact>, OpError> {
+        let inputs: SmallVec<[Option<&Fact>; 8]> =
+            node.inputs.iter().map(|input| input.map(&fact_of)).collect();
+        let subgraphs: SmallVec<[(&str, &Graph); 2]> = node.attrs.graphs().collect();
+        if !inputs.iter().flatten().copied().all(Fact::has_size) {
+            return Err(OpError::TooLarge);
+        }
+        let inferred = node.op.infer(&Facts::new(&inputs).with_subgraphs(&subgraphs))?;
+        if inferred.iter().all(Fact::has_size) { Ok(inferred) } else { Err(OpError::TooLarge) }
+    }
+
     /// Infers the facts of all nodes again, those of subgraphs too. Where the inferred and the known facts of an
     /// output contradict each other, the inferred ones prevail, as in an import: so a file of the resulting graph can
     /// be imported.

@@ -155,6 +155,18 @@ fn a_huge_dimension_of_an_empty_tensor_takes_no_memory() {
 }
 
 #[test]
+fn dimensions_that_overflow_next_to_a_zero_are_an_error_of_loading() {
+    let n = Some(1_i64 << 40);
+    for op_type in ["Softmax", "Neg", "ReduceSum"] {
+        let model = Model::new(op_type, 1).input("x", 1, &[Some(0), n, n]);
+        let error = model.session().unwrap_err().to_string();
+        assert!(error.contains("too large"), "{op_type}: {error}");
+    }
+    let n = 1_usize << 40;
+    assert!(Tensor::zeros(DType::F32, &[0, n, n]).is_err());
+}
+
+#[test]
 fn sizes_in_data_over_the_limit_are_refused() {
     let huge = 1_i64 << 40;
     let cases = [
