@@ -42,6 +42,7 @@ mod summary;
 mod table;
 mod terminal;
 
+use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
@@ -80,7 +81,17 @@ enum Command {
 
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    run(std::env::args_os())
+}
+
+/// Runs the program with these arguments, of which the first is its name. It reads and writes the standard streams of the
+/// process; invalid arguments are printed, and return 2.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error),
+    };
+    let done = match arguments.command {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
@@ -101,10 +112,17 @@ pub fn main() -> ExitCode {
         Err(Failure::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::FAILURE
         }
-        Err(Failure::Usage(error)) => error.exit(),
+        Err(Failure::Usage(error)) => usage(&error),
         Err(failure) => {
             print::error(&failure);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints what is wrong with the arguments, or the requested help.
+fn usage(error: &clap::Error) -> ExitCode {
+    // A failure to print cannot be reported anywhere.
+    let _ = error.print();
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }

@@ -67,12 +67,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             let max_mib = if *all { Some(0) } else { *max_mib };
             let keep = Retention {
                 max_bytes: max_mib.map(|n| n.saturating_mul(1 << 20)),
-                used_within: used_within.map(|n| Duration::from_hours(n.saturating_mul(24))),
+                used_within: used_within.map(days),
             };
             prune(folder, keep, *json)
         }
     }?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A number of days, of any size.
+fn days(n: u64) -> Duration {
+    Duration::from_secs(n.saturating_mul(24 * 60 * 60))
 }
 
 fn list(folder: &PathBuf, json: bool) -> Result<(), Failure> {
