@@ -1,4 +1,4 @@
-//! Tasks about the repository itself: `cargo xtask fmt`, `tidy`, `docs`, `package`, `soak` and `mutate`; and
+//! Tasks about the repository itself: `cargo xtask fmt`, `tidy`, `docs`, `package`, `soak` and `fuzz`; and
 //! `wasm`, of the feature by that name.
 //!
 //! Each task but the last four reads the tracked files and reports problems, `path:line: rule: what`. Any problem
@@ -8,10 +8,10 @@
 
 mod api;
 mod docs;
-mod example;
 mod fmt;
-mod mutate;
+mod fuzz;
 mod package;
+mod program;
 mod soak;
 mod tidy;
 #[cfg(feature = "wasm")]
@@ -59,8 +59,8 @@ enum Task {
     Package,
     /// Run random graphs of real sizes in every configuration, and compare with plain evaluation
     Soak(soak::Arguments),
-    /// Run mutated models through everything that a session does
-    Mutate(mutate::Arguments),
+    /// Run mutants of everything that strangers pass in: files, texts, arguments
+    Fuzz(fuzz::Arguments),
     /// Make the JavaScript of the WebAssembly module
     #[cfg(feature = "wasm")]
     Wasm(wasm::Arguments),
@@ -97,7 +97,7 @@ fn run(task: &Task) -> Result<Vec<Problem>, Failure> {
         Task::Docs { check: true } => docs::check(&repository),
         Task::Package => package::run(&repository),
         Task::Soak(arguments) => soak::run(&repository, arguments),
-        Task::Mutate(arguments) => mutate::run(&repository, arguments),
+        Task::Fuzz(arguments) => fuzz::run(&repository, arguments),
         #[cfg(feature = "wasm")]
         Task::Wasm(arguments) => wasm::run(arguments),
     }

@@ -1,10 +1,11 @@
 //! The long-running differential test: the program `soak` of ort-conformance.
 
-use crate::example::Example;
 use crate::problem::{Failure, Problem};
+use crate::program::Program;
 use crate::repository::Repository;
 
-const SOAK: Example = Example {
+const SOAK: Program = Program {
+    cargo: &["--release", "-p", "ort-conformance", "--example", "soak"],
     name: "soak",
     path: "ort-conformance/examples/soak.rs",
     failure: "some results were wrong, or the program did not run; see above",

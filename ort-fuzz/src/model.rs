@@ -13,6 +13,12 @@ pub(crate) fn mutant(models: &[ModelProto], rng: &mut Rng) -> ModelProto {
     model
 }
 
+/// The first operators of a model.
+pub(crate) fn label(model: &ModelProto) -> String {
+    let nodes = model.graph.iter().flat_map(|graph| &graph.node);
+    nodes.take(3).map(|node| &*node.op_type).collect::<Vec<_>>().join(" ")
+}
+
 /// An unusual value for sizes, axes and counts; small ones are more frequent.
 pub(crate) fn extreme(rng: &mut Rng) -> i64 {
     const FAR: [i64; 10] = [

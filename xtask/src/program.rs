@@ -1,4 +1,4 @@
-//! Long-running programs of ort-conformance, built for speed.
+//! Long-running programs of the repository.
 
 use std::process::Command;
 
@@ -7,8 +7,10 @@ use crate::repository::Repository;
 
 const CARGO: &str = "cargo";
 
-/// An example of ort-conformance.
-pub(crate) struct Example {
+/// A program that tests.
+pub(crate) struct Program {
+    /// The arguments of `cargo run`.
+    pub(crate) cargo: &'static [&'static str],
     pub(crate) name: &'static str,
     /// Its file.
     pub(crate) path: &'static str,
@@ -16,7 +18,7 @@ pub(crate) struct Example {
     pub(crate) failure: &'static str,
 }
 
-impl Example {
+impl Program {
     /// Runs it to its end. It prints what it finds.
     pub(crate) fn run(
         &self,
@@ -24,7 +26,9 @@ impl Example {
         arguments: impl IntoIterator<Item = String>,
     ) -> Result<Vec<Problem>, Failure> {
         let status = Command::new(CARGO)
-            .args(["run", "--release", "-p", "ort-conformance", "--example", self.name, "--"])
+            .arg("run")
+            .args(self.cargo)
+            .arg("--")
             .args(arguments)
             .current_dir(&repository.root)
             .status()
