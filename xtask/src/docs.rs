@@ -12,6 +12,7 @@ mod operators;
 mod options;
 mod passes;
 mod readme;
+mod unsafety;
 
 use std::fs;
 
@@ -35,6 +36,7 @@ const GENERATORS: &[Generator] = &[
     ("run methods", options::run_methods),
     ("session keys", options::keys),
     ("session methods", options::methods),
+    ("unsafe", unsafety::table),
 ];
 
 const MARKER: &str = "generated: ";
@@ -147,7 +149,7 @@ mod tests {
         assert_eq!(
             problem.to_string(),
             "A.md:1: docs: no generator `weather`, only crates, dependencies, examples, features, \
-             operator coverage, operators, passes, run methods, session keys, session methods"
+             operator coverage, operators, passes, run methods, session keys, session methods, unsafe"
         );
     }
 }

@@ -6,10 +6,12 @@ mod links;
 mod manifests;
 mod memory;
 mod names;
+mod promises;
 mod sizes;
 mod text;
 mod unsafety;
 
+pub(crate) use self::unsafety::allowances;
 use crate::problem::{Failure, Problem};
 use crate::repository::Repository;
 
@@ -25,6 +27,7 @@ const RULES: &[Rule] = &[
     memory::check,
     links::check,
     glossary::check,
+    promises::check,
 ];
 
 /// The result of tidy.

@@ -49,6 +49,11 @@ pub(crate) fn summary(repository: &Repository) -> String {
     format!("unsafe blocks: {}", counts.collect::<Vec<_>>().join(", "))
 }
 
+/// Path, maximum number of blocks, and reason of each file that may contain `unsafe`.
+pub(crate) fn allowances(repository: &Repository) -> Vec<(&str, usize, &str)> {
+    budget(repository).0.into_iter().map(|it| (it.path, it.n_blocks, it.reason)).collect()
+}
+
 fn budget(repository: &Repository) -> (Vec<Allowance<'_>>, Vec<Problem>) {
     let Some(file) = repository.file(BUDGET) else {
         return (Vec::new(), vec![Problem::new(BUDGET, 1, "unsafe", "there is no budget")]);
