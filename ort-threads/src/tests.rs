@@ -10,6 +10,9 @@ use super::*;
 
 const FOREVER: Duration = Duration::MAX;
 
+/// Interpreted, tests do a small part of their work.
+const SHARE: usize = if cfg!(miri) { 100 } else { 1 };
+
 fn workers(n: usize, spin: Duration) -> Workers {
     Workers::new(n, Spin { in_runs: spin, between_runs: spin }, |_| Ok(())).unwrap()
 }
@@ -38,7 +41,9 @@ fn until(is_so: impl Fn() -> bool) {
 fn every_part_runs_once() {
     for n_workers in [1, 2, 7] {
         for workers in all_kinds(n_workers) {
-            [0, 1, 2, 3, 100, 10_000].into_iter().for_each(|n| assert_each_once(&workers, n));
+            [0, 1, 2, 3, 100, 10_000 / SHARE]
+                .into_iter()
+                .for_each(|n| assert_each_once(&workers, n));
         }
     }
 }
@@ -49,7 +54,9 @@ fn any_number_of_callers_share_workers() {
         thread::scope(|scope| {
             for caller in 0..6 {
                 let workers = &workers;
-                scope.spawn(move || (0..300).for_each(|n| assert_each_once(workers, n + caller)));
+                scope.spawn(move || {
+                    (0..300 / SHARE).for_each(|n| assert_each_once(workers, n + caller))
+                });
             }
         });
     }
@@ -58,7 +65,7 @@ fn any_number_of_callers_share_workers() {
 #[test]
 fn parts_may_be_nested() {
     for workers in all_kinds(3) {
-        for _ in 0..100 {
+        for _ in 0..100 / SHARE {
             workers.for_each(20, &|i| assert_each_once(&workers, i), &|body| body());
         }
     }
