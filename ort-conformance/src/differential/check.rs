@@ -202,7 +202,7 @@ fn compare(case: &Case, found: &[Value], expected: &[Value]) -> Result<f64, Stri
     Ok(most)
 }
 
-fn numbers(tensor: &Tensor) -> Result<Vec<f64>, String> {
+pub(super) fn numbers(tensor: &Tensor) -> Result<Vec<f64>, String> {
     if tensor.dtype() == DType::Bool {
         let bytes = tensor.view().as_bytes().unwrap_or_default();
         return Ok(bytes.iter().copied().map(f64::from).collect());

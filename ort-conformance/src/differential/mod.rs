@@ -6,6 +6,7 @@
 //! runs it, and failures are reduced. Two programs use it: the test `differential`, for two minutes with a fixed
 //! seed, and the example `soak`, for hours (`cargo xtask soak`).
 
+mod adversity;
 mod case;
 mod check;
 mod coverage;
@@ -15,6 +16,7 @@ mod families;
 mod net;
 mod shrink;
 
+pub use self::adversity::{Unusual, check_unusual};
 pub use self::case::Case;
 pub(crate) use self::case::{Filling, Model};
 pub(crate) use self::data::{is_constant, repeated};
