@@ -75,8 +75,7 @@ pub(super) fn with_data(
     out: &mut *mut OrtValue,
 ) -> OrtStatusPtr {
     // SAFETY: an enum of C is an integer of this size.
-    let function =
-        unsafe { transmute::<_, WithData>(API.CreateTensorWithDataAsOrtValue) };
+    let function = unsafe { transmute::<_, WithData>(API.CreateTensorWithDataAsOrtValue) };
     let n_bytes = n_bytes.min(data.len());
     // SAFETY: the memory info is null or live, and memory and shape are as long as stated.
     unsafe {
