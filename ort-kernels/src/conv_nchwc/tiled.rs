@@ -51,11 +51,29 @@ pub struct Size {
     pub filters: usize,
 }
 
+/// The positions of an image whose cycles are estimated.
+const MAX_POSITIONS: usize = 1 << 28;
+
+impl Size {
+    /// The positions of the larger of input and output, with those that taps reach beyond them.
+    fn n_positions(&self) -> usize {
+        let [height, width] = self.axes.map(|axis| {
+            let reach = (axis.kernel - 1).saturating_mul(axis.dilation);
+            axis.input.max(axis.output).saturating_add(reach)
+        });
+        height.saturating_mul(width)
+    }
+}
+
 impl Tiling {
-    /// How a convolution of [`Form::Blocks`](super::Form::Blocks) with blocks of 16 runs on tiles; `None` if `isa` has none.
+    /// How a convolution of [`Form::Blocks`](super::Form::Blocks) with blocks of 16 runs on tiles; `None` if `isa` has none,
+    /// or if an image is so large that the estimate of its cycles would overflow.
     #[must_use]
     pub fn new(isa: Isa, size: &Size) -> Option<Self> {
         isa.amx()?;
+        if size.n_positions() > MAX_POSITIONS {
+            return None;
+        }
         let layout = Layout::new(flattened(size.axes), size.inputs);
         let n_sets = size.filters.div_ceil(2).max(1);
         let fits = n_sets * layout.n_steps() * B_STEP <= FILTERS;
@@ -262,5 +280,18 @@ impl Work<'_> {
     /// The bias starting at block `f` of the set.
     fn bias(&self, f: usize) -> Option<&[f32]> {
         self.conv.start.bias.map(|bias| &bias[(2 * self.set + f) * LANES..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_too_large_for_an_estimate_has_no_tiling() {
+        let (input, output, pad) = (1, usize::MAX / 2, [usize::MAX / 4; 2]);
+        let axis = Axis { input, output, kernel: 1, stride: 1, dilation: 1, pad };
+        let size = Size { axes: [axis; 2], inputs: 1, filters: 1 };
+        assert!(Isa::all().into_iter().all(|isa| Tiling::new(isa, &size).is_none()));
     }
 }
