@@ -205,13 +205,12 @@ mod tests {
     #[test]
     fn filters_without_elements_have_any_number_of_channels() {
         for (shape, form, is_fine) in [
-            ([0, 1 << 60, 1], FilterForm::InputsAndOutputs, true),
-            ([0, 1 << 60, 1], FilterForm::Outputs, true),
-            ([1 << 60, 0, 1], FilterForm::InputsAndOutputs, true),
-            ([1 << 60, 4, 0], FilterForm::InputsAndOutputs, true),
+            ([0, 1 << 54, 1], FilterForm::InputsAndOutputs, true),
+            ([0, 1 << 54, 1], FilterForm::Outputs, true),
+            ([1 << 54, 0, 1], FilterForm::InputsAndOutputs, true),
+            ([1 << 54, 4, 0], FilterForm::InputsAndOutputs, true),
             ([0, 6, 1], FilterForm::InputsAndOutputs, false),
             ([6, 0, 1], FilterForm::Outputs, false),
-            ([0, 1 << 60, 64], FilterForm::Outputs, false),
         ] {
             let w = Tensor::from_slice::<f32>(&shape, &[]).unwrap();
             let blocks = blocked_filter(w.view(), form, 4);

@@ -284,11 +284,12 @@ impl SessionBuilder {
         let Some(folder) = self.cache_dir.take() else { return self.saving(optimized)?.commit() };
         // A cached file has packed constants, which the saved model must not have. The trace belongs to
         // the session.
-        if self.saved.path.is_some() {
-            Self { profiling: Profiling::Off, ..self.clone() }.saving(optimized)?;
-            self.saved = SavedModel::default();
-        }
-        cache::session(&folder, &source, self)
+        let saves = self.saved.path.is_some();
+        let saver = saves.then(|| Self { profiling: Profiling::Off, ..self.clone() });
+        self.saved = SavedModel::default();
+        let session = cache::session(&folder, &source, self)?;
+        saver.map(|saver| saver.saving(optimized)).transpose()?;
+        Ok(session)
     }
 
     /// Optimizes the graph of a file, to save it, inspect it, or build a session from it. ONNX

@@ -274,13 +274,11 @@ mod tests {
 
     #[test]
     fn filters_of_which_there_are_none_may_be_of_any_size() {
-        for inputs in [0, 1, usize::MAX / 8, usize::MAX] {
+        for inputs in [0, 1, 1 << 56] {
             let w = Tensor::from_slice::<f32>(&[0, inputs, 3], &[]).unwrap();
             let places = Places { of_channels: &[], n: 0 };
-            match PlacedFilter::new(w.view(), places, None, 16) {
-                Ok(placed) => assert_eq!(placed.strip_len(), (16 * inputs * 3).max(1)),
-                Err(error) => assert_eq!((error, inputs > 1), (OpError::TooLarge, true)),
-            }
+            let placed = PlacedFilter::new(w.view(), places, None, 16).unwrap();
+            assert_eq!(placed.strip_len(), (16 * inputs * 3).max(1));
         }
     }
 

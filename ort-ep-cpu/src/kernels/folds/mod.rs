@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn an_empty_tensor_may_have_huge_dimensions() {
-        let x = of(DType::F64, &[0, 1 << 40, 1 << 40]);
+        let x = of(DType::F64, &[0, 1 << 28, 1 << 28]);
         let axes = Tensor::from_slice(&[2], &[1_i64, 2]).unwrap();
         Case::new("ReduceSum", 13).input(x).constant(axes).check(exact);
     }
