@@ -3,11 +3,11 @@
 use std::process::{Command, Output};
 
 fn fuzz(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ort-fuzz")).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_ort-fuzz")).args(arguments).output().expect("the program runs")
 }
 
 fn text(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
+    String::from_utf8(output.stdout.clone()).expect("a report is text")
 }
 
 /// The report up to the time.
