@@ -226,7 +226,7 @@ impl Session {
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let branches = self.branches.as_ref().unwrap_or(&self.pool);
         let branches = ScopedThreads { pool: branches, providers: &self.providers };
-        let _in_run = (self.pool.run(), self.branches.as_ref().map(Pool::run_branches));
+        let _in_run = self.pool.run_with(self.branches.as_ref());
         let watch = Watch::of(options, &self.run_limits);
         let of_run = self.run_memory.of_run();
         let (memory, watch) = (of_run.as_ref().unwrap_or(&self.run_memory), watch.as_ref());

@@ -50,12 +50,15 @@ impl Pool {
         self.workers().map(Workers::run)
     }
 
-    /// The same for a run with branches. A worker is woken in advance: one that arrives when branches are running
-    /// can only take parts of their kernels.
-    pub(crate) fn run_branches(&self) -> Option<InRun<'_>> {
+    /// The same for a run whose branches run on another pool, or on this one, which counts the run once. A worker is
+    /// woken in advance: one that arrives when branches are running can only take parts of their kernels.
+    pub(crate) fn run_with<'a>(&'a self, branches: Option<&'a Self>) -> [Option<InRun<'a>>; 2] {
         let in_run = self.run();
-        self.workers().into_iter().for_each(Workers::wake);
-        in_run
+        let Some(workers) = branches.and_then(Self::workers) else { return [in_run, None] };
+        let is_other = self.workers().is_none_or(|own| !std::ptr::eq(own, workers));
+        let in_branches = is_other.then(|| workers.run());
+        workers.wake();
+        [in_run, in_branches]
     }
 
     pub(crate) const fn n_threads(&self) -> usize {
