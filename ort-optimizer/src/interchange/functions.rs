@@ -9,6 +9,7 @@ use ort_ops::ops::activation::Activation;
 use ort_ops::ops::group_normalization::GroupNormalization;
 use ort_tensor::{Number, Tensor, with_dtype};
 
+use super::bodies;
 use crate::matching::Match;
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal};
@@ -42,22 +43,9 @@ pub(super) const PASS: Pass = Pass {
     },
 };
 
-/// Other functions of the standard that ONNX Runtime's CPU has no kernel for, from which version on.
-const LEFT: &[(&str, i32)] = &[
-    ("Attention", 25),
-    ("Bernoulli", 1),
-    ("CastLike", 1),
-    ("CausalConvWithState", 1),
-    ("CenterCropPad", 1),
-    ("FlexAttention", 1),
-    ("GroupNormalization", 1),
-    ("LinearAttention", 1),
-    ("NegativeLogLikelihoodLoss", 1),
-    ("ReduceLogSum", 28),
-    ("ReduceLogSumExp", 28),
-    ("SequenceMap", 1),
-    ("SoftmaxCrossEntropyLoss", 1),
-];
+/// Functions of ai.onnx and ai.onnx.preview that ONNX Runtime's CPU has no kernel for, but for those of `bodies`: each is
+/// expanded where that is possible.
+const LEFT: &[&str] = &["CastLike", "FlexAttention", "GroupNormalization", "SequenceMap"];
 
 /// The most groups for which per-group constants are made, since the number comes from the file.
 const MOST_GROUPS: usize = 1 << 16;
@@ -170,9 +158,8 @@ fn to_the_type_of_the_result(found: &Match<'_>) -> Attrs {
 /// The functions in a graph that were not lowered.
 pub(super) fn collect_left(graph: &Graph, left: &mut BTreeSet<String>) {
     for node in graph.node_ids().map(|id| graph.node(id)) {
-        let lacks_kernel =
-            |&(name, version): &(&str, i32)| name == node.op_type && version <= node.since_version;
-        if matches!(&*node.domain, "" | "ai.onnx.preview") && LEFT.iter().any(lacks_kernel) {
+        let is_standard = matches!(&*node.domain, "" | "ai.onnx.preview");
+        if is_standard && LEFT.contains(&&*node.op_type) || bodies::is_function(node) {
             left.insert(node.op_type.clone());
         }
         node.attrs.subgraphs().for_each(|subgraph| collect_left(subgraph, left));

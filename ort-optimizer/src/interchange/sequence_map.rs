@@ -40,9 +40,14 @@ impl Rewrite for SequenceMapToLoop {
         let (Some(&Some(first)), "") = (node.inputs.first(), &*node.domain) else {
             return Ok(None);
         };
-        let types = || body.outputs().iter().map(|&output| body.fact(output).dtype());
-        let types: Option<Vec<DType>> = types().collect();
+        let types = body.outputs().iter().map(|&output| body.fact(output).dtype());
+        let types: Option<Vec<DType>> = types.collect();
         let types = types.ok_or(Refusal("the types of its results are not known"))?;
+        // Whether an input is a sequence decides how it is passed on.
+        let is_unknown = |id: &ValueId| site.graph.fact(*id).ty == Type::Unknown;
+        if node.inputs.iter().flatten().any(is_unknown) {
+            return Err(Refusal("the types of its inputs are not known"));
+        }
         let looped = loop_body(site.graph, node, body, &types, &self.registry);
         let looped = looped.map_err(|_| Refusal("its body does not fit a loop"))?;
 

@@ -12,7 +12,7 @@ mod reduce;
 
 use std::fmt::Write as _;
 
-use ort_graph::{Attr, Graph, Node, Patch, Registry};
+use ort_graph::{Attr, Graph, Node, NodeId, Patch, Registry, ValueId};
 use ort_tensor::DType;
 
 use crate::inline::inlined;
@@ -45,6 +45,19 @@ const FUNCTIONS: &[Function] = &[
     Function { op_type: "SoftmaxCrossEntropyLoss", since: 1, body: class_loss::body },
 ];
 
+/// The function of a node, if it is one of these.
+fn function_of(node: &Node) -> Option<&'static Function> {
+    let is_called = |function: &&Function| {
+        function.op_type == node.op_type && function.since <= node.since_version
+    };
+    FUNCTIONS.iter().find(is_called).filter(|_| node.domain.is_empty())
+}
+
+/// Whether a node calls one of these functions.
+pub(super) fn is_function(node: &Node) -> bool {
+    function_of(node).is_some()
+}
+
 struct Bodies {
     registry: Registry,
 }
@@ -61,15 +74,11 @@ impl Rewrite for Bodies {
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let node = site.node();
-        let is_called = |function: &&Function| {
-            function.op_type == node.op_type && function.since <= node.since_version
-        };
-        let function = FUNCTIONS.iter().find(is_called).filter(|_| node.domain.is_empty());
-        let Some(function) = function else { return Ok(None) };
+        let Some(function) = function_of(node) else { return Ok(None) };
         let call = Call { graph: site.graph, node };
         let text = (function.body)(&call)?.text(&call)?;
         let body = Graph::parse(&text, &self.registry);
-        let body = body.map_err(|_| Refusal("its types have no kernels"))?;
+        let body = simplified(body.map_err(|_| Refusal("its types have no kernels"))?);
         let mut patch = Patch::new(site.graph);
         let given = node.inputs.iter().flatten().copied();
         let values = body.inputs().iter().copied().zip(given).collect();
@@ -79,6 +88,36 @@ impl Rewrite for Bodies {
             patch.replace(old, new);
         }
         Ok(Some(patch))
+    }
+}
+
+/// The body without statements that only rename a value, or that nothing reads. An output that is an input remains a copy.
+fn simplified(mut body: Graph) -> Graph {
+    let values: Vec<ValueId> = body.value_ids().collect();
+    for value in values {
+        let source = source_of(&body, value);
+        if source != value {
+            body.replace_uses(value, source);
+        }
+    }
+    let mut outputs = Vec::new();
+    for &output in body.outputs() {
+        let source = source_of(&body, output);
+        let is_copied = body.is_input(source) || outputs.contains(&source);
+        outputs.push(if is_copied { output } else { source });
+    }
+    body.set_outputs(outputs);
+    let nodes: Vec<NodeId> = body.node_ids().collect();
+    body.sweep(nodes);
+    body
+}
+
+/// What a value is a copy of.
+fn source_of(body: &Graph, value: ValueId) -> ValueId {
+    let node = body.producer(value).map(|(node, _)| body.node(node));
+    match node.map(|node| (node.op_type.as_str(), node.inputs.as_slice())) {
+        Some(("Identity", &[Some(input)])) => source_of(body, input),
+        _ => value,
     }
 }
 
@@ -99,6 +138,14 @@ impl Call<'_> {
         let input = self.node.inputs.get(index).copied().flatten();
         let dtype = input.and_then(|input| self.graph.fact(input).dtype());
         dtype.ok_or(Refusal("the types of its inputs are not known"))
+    }
+
+    /// An integer attribute; 0 without it.
+    fn int(&self, name: &str) -> i64 {
+        match self.node.attrs.get(name) {
+            Some(&Attr::Int(value)) => value,
+            _ => 0,
+        }
     }
 
     /// Its numbers and strings among the attributes.

@@ -1,30 +1,39 @@
 //! ReduceLogSum and ReduceLogSumExp from version 28 on.
 
-use ort_tensor::DType;
-
 use super::{Body, Call};
 use crate::pass::Refusal;
 
-/// The logarithm of a sum; exponentials are summed in f64.
+/// The logarithm of a sum. That of exponentials is in range wherever `x` is:
+///
+/// ```text
+/// ln Σ exp(x) = ln Σ exp(x − m) + m      m: the largest x, or 0 if that is infinite
+/// ```
 pub(super) fn body(call: &Call<'_>) -> Result<Body, Refusal> {
     let mut body = Body::new(&["x", "axes"], &["y"]);
-    let (dtype, wide) = (call.dtype(0)?, DType::F64.onnx());
-    let is_exp = call.node.op_type == "ReduceLogSumExp";
-    body.add(if is_exp {
-        format!(
-            "wide = Cast-13 [to: {wide}] (x)
-             terms = Exp-13 (wide)"
-        )
-    } else {
-        "terms = Identity-13 (x)".to_owned()
-    });
-    let operands = if call.has(1) { "terms, axes" } else { "terms" };
+    let axes = if call.has(1) { ", axes" } else { "" };
+    let attrs = call.attrs();
+    if call.node.op_type == "ReduceLogSum" {
+        body.add(format!(
+            "sum = ReduceSum-13 {attrs} (x{axes})
+             y = Log-13 (sum)"
+        ));
+        return Ok(body);
+    }
+    body.add(format!("zero = const {}[] [0]", call.dtype(0)?));
+    let kept = format!("[noop_with_empty_axes: {}]", call.int("noop_with_empty_axes"));
+    for (name, attrs) in [("shift", &kept), ("back", &attrs)] {
+        body.add(format!(
+            "{name}_largest = ReduceMax-20 {attrs} (x{axes})
+             {name}_is_infinite = IsInf-20 ({name}_largest)
+             {name} = Where-16 ({name}_is_infinite, zero, {name}_largest)"
+        ));
+    }
     body.add(format!(
-        "sum = ReduceSum-13 {} ({operands})
+        "shifted = Sub-14 (x, shift)
+         terms = Exp-13 (shifted)
+         sum = ReduceSum-13 {attrs} (terms{axes})
          logarithm = Log-13 (sum)
-         y = Cast-13 [to: {}] (logarithm)",
-        call.attrs(),
-        dtype.onnx()
+         y = Add-14 (logarithm, back)"
     ));
     Ok(body)
 }

@@ -14,9 +14,15 @@ pub(super) fn add(
     attention: &Attention,
     body: &mut Body,
 ) -> Result<bool, Refusal> {
-    positions(call, body);
+    body.add(
+        "each_batch = const int64[4] [-1, 1, 1, 1]
+         n_keys = Shape-15 [start: 2, end: 3] (key)",
+    );
     let mut bounds = Vec::new();
     let [before, after] = attention.window;
+    if attention.is_causal || before.or(after).is_some() || call.has(LENGTHS) {
+        positions(call, body);
+    }
     if let Some(before) = before {
         body.add(format!(
             "before = const int64[] [{before}]
@@ -66,9 +72,7 @@ fn positions(call: &Call<'_>, body: &mut Body) {
         "zero = const int64[] [0]
          one = const int64[] [1]
          last = const int64[1] [1]
-         each_batch = const int64[4] [-1, 1, 1, 1]
-         n_queries = Shape-15 [start: 2, end: 3] (q_heads)
-         n_keys = Shape-15 [start: 2, end: 3] (key)",
+         n_queries = Shape-15 [start: 2, end: 3] (q_heads)",
     );
     body.add(if call.has(PAST_KEY) {
         "offset = Shape-15 [start: 2, end: 3] (past_key)"
