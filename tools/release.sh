@@ -23,5 +23,6 @@ done
 cp LICENSE-APACHE LICENSE-MIT CHANGELOG.md SECURITY.md "$folder/"
 rustc --version --verbose > "$folder/toolchain.txt"
 git rev-parse HEAD > "$folder/commit.txt"
-(cd "$folder" && sha256sum -- * > ../SHA256SUMS.tmp && mv ../SHA256SUMS.tmp SHA256SUMS)
-cat "$folder/SHA256SUMS"
+rm -f "$folder/SHA256SUMS"
+sums=$(cd "$folder" && sha256sum -- *)
+tee "$folder/SHA256SUMS" <<< "$sums"

@@ -121,6 +121,7 @@ mod free_dims;
 mod initializers;
 mod inputs;
 mod inspect;
+mod json_text;
 mod listener;
 mod load_limits;
 mod log;

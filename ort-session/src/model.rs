@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ort_graph::parsed;
 use ort_loader::ModelBytes;
+use ort_onnx::opsets::since_version;
 use web_time::Instant;
 
 use crate::builder::SessionBuilder;
@@ -65,23 +66,23 @@ impl SessionBuilder {
         let start = Instant::now();
         let settings = self.resolved()?;
         settings.check_cancelled("model_loading_uri")?;
-        let opsets = std::mem::take(&mut model.info.opsets);
-        with_versions(&mut model.graph, &opsets);
-        model.info.opsets = opsets;
+        with_versions(&mut model.graph, &model.info.opsets);
         settings.how().initializers.put(&mut model.graph, &BTreeSet::new())?;
         let opened = Opened { model, seal: None, external: Vec::new() };
         settings.built(opened, &ModelBytes::from_vec(Vec::new()), start)
     }
 }
 
-/// Sets the versions of nodes that have none, in subgraphs, too.
+/// Sets the versions of nodes that have none, in subgraphs, too; as in a file, a domain that the model does not import has
+/// version 1.
 fn with_versions(graph: &mut parsed::Graph<'_>, opsets: &[(String, i64)]) {
+    let plain = |domain: &str| if domain == "ai.onnx" { String::new() } else { domain.to_owned() };
     for node in &mut graph.nodes {
         if node.since_version <= 0 {
-            let opset = opsets.iter().find(|(domain, _)| *domain == node.domain);
+            let domain = plain(&node.domain);
+            let opset = opsets.iter().find(|(other, _)| plain(other) == domain);
             let opset = opset.map_or(1, |(_, version)| *version);
-            node.since_version =
-                ort_onnx::opsets::since_version(&node.domain, &node.op_type, opset);
+            node.since_version = since_version(&domain, &node.op_type, opset);
         }
         for (_, attr) in &mut node.attributes {
             match attr {

@@ -113,9 +113,7 @@ export! {
         library_path: &Path,
         library_handle: Out<'_, *mut c_void>,
     ) {
-        let library = Library::open(library_path)?;
-        library.register(options, "RegisterCustomOps")?;
-        library_handle.set(library.handle());
+        library_handle.set(Library::open(library_path)?.register(options, "RegisterCustomOps")?);
         Ok(())
     }
 
@@ -124,7 +122,7 @@ export! {
         options: *mut ort_sys::OrtSessionOptions,
         library_name: &Path,
     ) {
-        Library::open(library_name)?.register(options, "RegisterCustomOps")
+        Library::open(library_name)?.register(options, "RegisterCustomOps").map(drop)
     }
 
     /// Calls a function that the process has loaded.
@@ -132,7 +130,7 @@ export! {
         options: *mut ort_sys::OrtSessionOptions,
         registration_func_name: &str,
     ) {
-        Library::of_process()?.register(options, registration_func_name)
+        Library::of_process()?.register(options, registration_func_name).map(drop)
     }
 
     /// They are a library of their own.

@@ -2,6 +2,7 @@
 
 // collects are bounded: as long as the graph's lists
 
+mod json;
 mod meter;
 mod objects;
 mod origins;

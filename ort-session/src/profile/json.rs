@@ -8,13 +8,13 @@
 
 // collects are bounded: by the steps that were recorded
 
-use std::fmt::{Display, Formatter, Result as FmtResult};
 use std::io::{self, Write};
 use std::time::Duration;
 
 use ort_graph::{Dim, Type};
 
 use super::trace::{RunTimes, Share, Span, StepTime, Trace};
+use crate::json_text::JsonText;
 
 /// The provider of control flow, as in ONNX Runtime.
 const CONTROL_FLOW_PROVIDER: &str = "CPUExecutionProvider";
@@ -84,13 +84,13 @@ impl Event<'_> {
         write!(
             out,
             r#"{{"cat":"{category}","pid":{pid},"tid":{tid},"dur":{dur},"ts":{ts},"ph":"X","name":{},"args":{{"#,
-            Text(&name)
+            JsonText(&name)
         )?;
         for (i, (name, value)) in self.args(time).iter().enumerate() {
             let comma = if i == 0 { "" } else { "," };
             match value {
-                Arg::Text(text) => write!(out, "{comma}{}:{}", Text(name), Text(text))?,
-                Arg::Json(json) => write!(out, "{comma}{}:{json}", Text(name))?,
+                Arg::Text(text) => write!(out, "{comma}{}:{}", JsonText(name), JsonText(text))?,
+                Arg::Json(json) => write!(out, "{comma}{}:{json}", JsonText(name))?,
             }
         }
         out.write_all(b"}}")
@@ -196,21 +196,4 @@ fn types(types: &[Type]) -> String {
     };
     let shapes: Vec<String> = types.iter().filter_map(shape).collect();
     format!("[{}]", shapes.join(","))
-}
-
-/// A quoted string. Source: RFC 8259, 7.
-struct Text<'a>(&'a str);
-
-impl Display for Text<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> FmtResult {
-        f.write_str("\"")?;
-        for c in self.0.chars() {
-            match c {
-                '"' | '\\' => write!(f, "\\{c}")?,
-                '\0'..='\x1f' => write!(f, "\\u{:04x}", u32::from(c))?,
-                _ => write!(f, "{c}")?,
-            }
-        }
-        f.write_str("\"")
-    }
 }

@@ -2,97 +2,78 @@
 
 #![expect(unsafe_code, reason = "functions of the system's loader, and those of libraries")]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::c_void;
 use std::path::Path;
-use std::ptr::null;
 
+#[cfg(unix)]
+use libloading::os::unix::Library as Loaded;
+#[cfg(windows)]
+use libloading::os::windows::Library as Loaded;
 use ort_sys::{OrtApiBase, OrtSessionOptions, OrtStatusPtr};
 
 use super::arg::Arg;
 use super::entry::OrtGetApiBase;
-use crate::error::{Error, text};
+use crate::error::Error;
 
 type Register =
     unsafe extern "system" fn(*mut OrtSessionOptions, *const OrtApiBase) -> OrtStatusPtr;
 
-#[cfg_attr(target_os = "linux", link(name = "dl"))]
-unsafe extern "C" {
-    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
-    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
-    fn dlclose(library: *mut c_void) -> c_int;
-    fn dlerror() -> *const c_char;
-}
-
-/// Resolve everything at once: the same number on Linux, macOS and the BSDs.
-const RTLD_NOW: c_int = 2;
-
-/// A loaded library. It stays loaded.
+/// A loaded library, which is closed with this value.
 #[derive(Debug)]
 pub(crate) struct Library {
-    handle: *mut c_void,
+    loaded: Loaded,
     name: String,
 }
 
 impl Library {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let bytes = path.as_os_str().as_encoded_bytes();
-        let file = CString::new(bytes).map_err(|_| Error::argument("library_path", "has a NUL"))?;
-        Self::opened(file.as_ptr(), path.display().to_string())
+        let name = path.display().to_string();
+        // SAFETY: the program asks for the code that the library runs when it is loaded.
+        let loaded = unsafe { Loaded::new(path) };
+        let failed = |error| Error::fail(format!("Failed to load library {name}: {error}"));
+        Ok(Self { loaded: loaded.map_err(failed)?, name })
     }
 
     /// The program itself, with all that it has loaded for everyone.
     pub(crate) fn of_process() -> Result<Self, Error> {
-        Self::opened(null(), "the process".to_owned())
+        #[cfg(unix)]
+        let loaded = Loaded::this();
+        #[cfg(windows)]
+        let loaded = Loaded::this().map_err(|error| Error::fail(error.to_string()))?;
+        Ok(Self { loaded, name: "the process".to_owned() })
     }
 
-    fn opened(path: *const c_char, name: String) -> Result<Self, Error> {
-        // SAFETY: a path, or null for the process.
-        let handle = unsafe { dlopen(path, RTLD_NOW) };
-        match handle.is_null() {
-            true => Err(Error::fail(format!("Failed to load library {name}: {}", problem()))),
-            false => Ok(Self { handle, name }),
-        }
-    }
-
-    pub(crate) const fn handle(&self) -> *mut c_void {
-        self.handle
-    }
-
-    /// Calls a function of the library that registers operators. A library without it is closed.
+    /// Calls a function of the library that registers operators. From then on the library stays loaded; the result is its
+    /// handle.
     pub(crate) fn register(
-        &self,
+        self,
         options: *mut OrtSessionOptions,
         function: &str,
-    ) -> Result<(), Error> {
+    ) -> Result<*mut c_void, Error> {
         if options.is_null() {
             return Err(Error::null("options"));
         }
-        let symbol = text(function);
-        // SAFETY: the library is open, and the name NUL-terminated.
-        let found = unsafe { dlsym(self.handle, symbol.as_ptr()) };
-        if found.is_null() {
-            let error = format!("{} has no function {function}: {}", self.name, problem());
-            // SAFETY: nothing of the library is used.
-            unsafe { dlclose(self.handle) };
-            return Err(Error::fail(error));
-        }
         // SAFETY: the C API specifies the type of such functions.
-        let register = unsafe { std::mem::transmute::<*mut c_void, Register>(found) };
+        let found = unsafe { self.loaded.get::<Register>(function.as_bytes()) };
+        let none =
+            |error| Error::fail(format!("{} has no function {function}: {error}", self.name));
+        let register = *found.map_err(none)?;
+        let handle = self.loaded.into_raw();
         // SAFETY: the function is called with live options.
         let status = unsafe { register(options, OrtGetApiBase()) };
         // SAFETY: a status is one of ours: libraries create them through the table.
         let error = unsafe { Option::<Box<Error>>::of(status.0, "status") }?;
-        error.map_or(Ok(()), |error| Err(*error))
+        error.map_or(Ok(handle_of(handle)), |error| Err(*error))
     }
 }
 
-/// The loader's last message.
-fn problem() -> String {
-    // SAFETY: no preconditions.
-    let message = unsafe { dlerror() };
-    if message.is_null() {
-        return String::new();
-    }
-    // SAFETY: the loader's messages are NUL-terminated.
-    unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
+#[cfg(unix)]
+const fn handle_of(handle: *mut c_void) -> *mut c_void {
+    handle
+}
+
+/// Windows' handle of a module is its address.
+#[cfg(windows)]
+fn handle_of(handle: impl TryInto<usize>) -> *mut c_void {
+    std::ptr::without_provenance_mut(handle.try_into().unwrap_or_default())
 }

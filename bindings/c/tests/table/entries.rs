@@ -115,7 +115,7 @@ fn a_memory_report_is_written_when_a_session_is_released_and_after_a_run() {
     let (x, mut outputs) = (tensor(&mut x, &[2, 3]), [("sum", null_mut())]);
     ok(crate::run_with(session, run_options, &[("x", x)], &mut outputs));
     let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap_or_default();
-    assert!(read(&of_run).contains("\"signatures\": 1"), "{}", read(&of_run));
+    assert!(read(&of_run).contains("\"signatures\":1,"), "{}", read(&of_run));
     assert!(!of_session.exists());
     // A file that cannot be written fails the run.
     ok(call!(AddRunConfigEntry(run_options, key, c"/no/such/folder/file".as_ptr())));

@@ -1,13 +1,12 @@
 //! The timeline as JSON. All sizes are bytes; the keys are a stable interface.
 
-use ort_session::{Kind, MemoryReport, Pages, Retained, Usage};
-use serde_json::{Map, Value as Json, json};
+use ort_session::{MemoryReport, Pages};
+use serde_json::{Value as Json, json};
 
 use super::Arguments;
 use super::answers::answers;
 use super::parts::{self, PARTS};
 use super::stages::{KINDS, STAGES, Stage, Timeline};
-use super::tables::word;
 
 /// The report as JSON.
 pub(super) fn of(arguments: &Arguments, timeline: &Timeline) -> Json {
@@ -54,60 +53,5 @@ pub(super) fn of_pages(pages: Pages) -> Json {
 }
 
 fn of_report(report: &MemoryReport) -> Json {
-    let copied: Map<String, Json> = report
-        .weights_copied
-        .iter()
-        .map(|(reason, retained)| (word(*reason).replace(' ', "_"), of_retained(retained)))
-        .collect();
-    let planned = report.activations_planned;
-    json!({
-        "model": {
-            "kind": kind(report.model.kind),
-            "whole": of_usage(report.model.whole),
-            "weights": of_usage(report.model.weights),
-            "packed": of_usage(report.model.packed),
-            "structure": of_usage(report.model.structure),
-        },
-        "weights_mapped": of_retained(&report.weights_mapped),
-        "weights_copied": copied,
-        "weights_released": report.weights_released,
-        "packed_mapped": of_retained(&report.packed_mapped),
-        "packed_heap": of_retained(&report.packed_heap),
-        "activations_planned": {
-            "signatures": planned.signatures,
-            "bytes": planned.n_bytes,
-            "largest": planned.largest,
-        },
-        "activations_retained": of_retained(&report.activations_retained),
-        "objects": { "graph": report.objects.graph, "plan": report.objects.plan },
-    })
-}
-
-const fn kind(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Mapped => "mapped",
-        Kind::Heap => "heap",
-        Kind::Sealed => "sealed",
-        Kind::Static => "static",
-        Kind::Owner => "owner",
-    }
-}
-
-fn of_retained(retained: &Retained) -> Json {
-    let mut json = of_usage(retained.usage);
-    json["count"] = json!(retained.count);
-    let largest =
-        retained.largest.iter().map(|(name, bytes)| json!({"name": name, "bytes": bytes}));
-    json["largest"] = largest.collect();
-    json
-}
-
-/// What the system does not report is null.
-fn of_usage(usage: Usage) -> Json {
-    json!({
-        "virtual": usage.virtual_bytes,
-        "resident": usage.residency.map(|it| it.resident),
-        "shared": usage.residency.map(|it| it.shared),
-        "private": usage.residency.map(|it| it.private),
-    })
+    serde_json::from_str(&report.to_json()).expect("invariant: the report is JSON")
 }
