@@ -83,3 +83,8 @@ impl SessionBuilder {
 pub(crate) fn bytes_of(files: &BTreeMap<String, ModelBytes>) -> ExternalFiles {
     files.iter().map(|(name, file)| (name.clone(), file.bytes().clone())).collect()
 }
+
+/// The paths of the files; those in memory have none.
+pub(crate) fn paths_of<'f>(files: impl IntoIterator<Item = &'f ModelBytes>) -> Vec<PathBuf> {
+    files.into_iter().filter_map(|file| file.path().map(Path::to_owned)).collect()
+}

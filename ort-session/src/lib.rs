@@ -149,6 +149,7 @@ mod settings;
 mod state;
 mod thread_safety;
 mod threads;
+mod unread_pages;
 
 pub use crate::activations::{Activations, StepActivations};
 pub use crate::adapter::{Adapter, AdapterError};

@@ -5,7 +5,6 @@
 mod counts;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,8 +18,9 @@ use web_time::{Duration, Instant};
 pub(crate) use self::counts::OperatorCounts;
 use crate::cancel::Cancel;
 use crate::error::{SaveError, SessionError};
+use crate::external::paths_of;
 use crate::load_limits::Budget;
-use crate::log::{Log, Severity};
+use crate::log::Severity;
 use crate::memory::Origins;
 use crate::packed::{seal, texts, unsealed};
 use crate::packs::{ConstantId, PackedConstant, Packs, forms};
@@ -30,6 +30,7 @@ use crate::run_memory::RunMemory;
 use crate::save::write_whole;
 use crate::session::{CacheUse, Metadata, Session};
 use crate::threads::{Pool, ScopedThreads, scoped};
+use crate::unread_pages::release_pages;
 
 /// Attributes that only this runtime has. Without them, ONNX Runtime loads the file, and this runtime
 /// infers their values from other nodes.
@@ -347,7 +348,16 @@ impl Optimized {
         let output_names = outputs.map(|&id| plan.graph.value(id).name.clone()).collect();
         let load_time = time + start.elapsed();
         let (cache, optimized) = (CacheUse::Unused, report);
-        let metadata = Metadata { model, warnings, optimized, load_time, cache, packing_warnings };
+        let external_files = paths_of(&external);
+        let metadata = Metadata {
+            model,
+            warnings,
+            optimized,
+            load_time,
+            cache,
+            packing_warnings,
+            external_files,
+        };
         let Resolved { providers, pool, branches, arena, activations_cap, .. } = settings;
         let Resolved { run_limits, log, .. } = settings;
         let run_memory = RunMemory::new(arena, activations_cap);
@@ -368,32 +378,5 @@ impl Optimized {
             profiler,
             log,
         })
-    }
-}
-
-/// Releases the pages of a mapped file that no run reads.
-fn release_pages(bytes: &ModelBytes, (plan, packs): (&Plan, &[PackedConstant]), log: &Log) {
-    let mut read: Vec<Range<usize>> = Vec::new();
-    plan.visit(&mut |plan| {
-        let constants = plan.graph.value_ids().filter_map(|id| plan.graph.constant(id));
-        let slices = constants.filter_map(|constant| constant.shared_bytes());
-        read.extend(slices.filter_map(|slice| bytes.range_of(slice)));
-    });
-    let of_file = packs.iter().filter_map(|pack| bytes.range_of(pack.packed.bytes()));
-    read.extend(of_file);
-    read.push(bytes.len()..bytes.len());
-    read.sort_unstable_by_key(|range| range.start);
-    let mut first = 0;
-    for next in read {
-        // Pages that cannot be released only cost memory.
-        if next.start > first
-            && let Err(error) = bytes.advise_dont_need(first..next.start)
-        {
-            log.event(
-                Severity::Verbose,
-                format_args!("pages of the model cannot be released: {error}"),
-            );
-        }
-        first = first.max(next.end);
     }
 }

@@ -66,6 +66,8 @@ pub struct Metadata {
     pub cache: CacheUse,
     /// Why packed constants of the file were not used, or had to be packed again.
     pub packing_warnings: Vec<String>,
+    /// The files with the model's external data, also if a packed file was used instead.
+    pub external_files: Vec<PathBuf>,
 }
 
 /// How a cache folder was used.

@@ -1,5 +1,6 @@
 //! A session: inputs are read in place, and runs do not hold the GIL.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ort_session::{
@@ -335,6 +336,11 @@ impl Session {
     /// The model's metadata.
     fn modelmeta(&self) -> ModelMetadata {
         ModelMetadata { info: self.session.metadata().model.clone() }
+    }
+
+    /// The files with the model's external data.
+    fn external_files(&self) -> Vec<PathBuf> {
+        self.session.metadata().external_files.clone()
     }
 
     /// The required inputs.

@@ -10,9 +10,10 @@ import signal
 import threading
 
 import numpy as np
+import onnx
 import pytest
 from conftest import FLOAT, model_of
-from onnx import helper, numpy_helper
+from onnx import external_data_helper, helper, numpy_helper
 
 import ort_rs
 from ort_rs import _recipe
@@ -105,6 +106,32 @@ def test_a_session_whose_file_was_written_since_is_not_pickled(file):
     file.unlink()
     with pytest.raises(ort_rs.ModelMissing):
         pickle.dumps(session)
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_files_with_external_data_are_compared_too(tmp_path, is_cached):
+    path, weights = tmp_path / "times.onnx", tmp_path / "weights.bin"
+    model = onnx.load_from_string(times(3))
+    numbers = model.graph.initializer[0]
+    external_data_helper.set_external_data(numbers, weights.name)
+    onnx.save(model, path)
+    cache_dir = tmp_path / "cache" if is_cached else None
+    for _ in range(2):
+        # With a cache, the second one is created from the packed file.
+        session = ort_rs.InferenceSession(path, cache_dir=cache_dir)
+        data = pickle.dumps(session)
+        again = pickle.loads(data)
+        assert again.run(None, {"x": X[0]})[0].tolist() == (3 * X[0]).tolist()
+    unpickled = ort_rs.InferenceSession(path, cache_dir=cache_dir)
+    weights.write_bytes(np.float32(4).tobytes())
+    with pytest.raises(ort_rs.ModelChanged, match="weights.bin was written after"):
+        pickle.dumps(unpickled)
+    with pytest.raises(ort_rs.ModelChanged) as caught:
+        pickle.loads(data)
+    assert caught.value.path == str(weights) and caught.value.found == _recipe.digest_of(weights)
+    weights.unlink()
+    with pytest.raises(ort_rs.ModelMissing, match="weights.bin does not exist on this machine"):
+        pickle.loads(data)
 
 
 def test_sessions_of_bytes_carry_them_up_to_a_limit(add, monkeypatch):

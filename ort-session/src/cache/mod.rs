@@ -25,6 +25,7 @@ pub use self::folder::{Cache, CacheEntry, Pruned, Retention};
 use self::seen::{Seen, State};
 use crate::builder::SessionBuilder;
 use crate::error::SessionError;
+use crate::external::paths_of;
 use crate::initializers::Initializers;
 use crate::log::{Log, Severity};
 use crate::optimized::{Optimized, Pack};
@@ -61,13 +62,14 @@ pub(crate) fn session(
         let optimized = search.settings.optimized(source.load(&search.settings)?, start)?;
         return uncached(optimized, vec![format!("{why}; the model is used without a cache")]);
     }
-    let (of, bytes) = search.identify(source)?;
+    let Identity { of, bytes, external_files } = search.identify(source)?;
     let path = folder.join(format!("{}-{}{SUFFIX}", source.stem(), short(&[&of, &packed_for])));
     let mut warnings = Vec::new();
     match search.found(&path, &of) {
         Ok(Some((mut session, _))) => {
             session.metadata.load_time = start.elapsed();
             session.metadata.cache = CacheUse::Found;
+            session.metadata.external_files = external_files;
             return Ok(session);
         }
         Ok(None) => {}
@@ -82,6 +84,7 @@ pub(crate) fn session(
         Ok(mut session) => {
             session.metadata.load_time = start.elapsed();
             session.metadata.cache = CacheUse::Made;
+            session.metadata.external_files = external_files;
             warn(&search.settings.log, &warnings);
             session.metadata.packing_warnings.extend(warnings);
             Ok(session)
@@ -105,6 +108,15 @@ fn warn(log: &Log, warnings: &[String]) {
     warnings.iter().for_each(|it| log.event(Severity::Warning, format_args!("{it}")));
 }
 
+/// What identifies a model in the folder.
+struct Identity {
+    /// The SHA-256 of the model, its external data and replaced initializers.
+    of: String,
+    /// The model's bytes, if they had to be read.
+    bytes: Option<ModelBytes>,
+    external_files: Vec<PathBuf>,
+}
+
 /// A lookup of one packed file.
 struct Search<'a> {
     folder: &'a Path,
@@ -113,8 +125,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The SHA-256 of the model, its external data and replaced initializers, and its bytes if they had to be read.
-    fn identify(&self, source: &Source<'_>) -> Result<(String, Option<ModelBytes>), SessionError> {
+    fn identify(&self, source: &Source<'_>) -> Result<Identity, SessionError> {
         let (of, bytes) = match source {
             Source::Bytes(bytes) => (sha256(bytes.as_slice()), Some(bytes.clone())),
             Source::File(path) => self.hashed(path, || source.load(&self.settings))?,
@@ -122,7 +133,7 @@ impl Search<'_> {
         let external = external::of(source, &self.settings)?;
         let initializers = &self.settings.initializers;
         if external.is_empty() && initializers.is_empty() {
-            return Ok((of, bytes));
+            return Ok(Identity { of, bytes, external_files: Vec::new() });
         }
         let mut hash = Sha256::new();
         hash.update(&of);
@@ -134,7 +145,8 @@ impl Search<'_> {
             hash.update(format!("\0{name}\0{of}"));
         }
         initializers.visit_bytes(&mut |bytes| hash.update(bytes));
-        Ok((hex(&hash.finalize()), bytes))
+        let external_files = paths_of(external.values());
+        Ok(Identity { of: hex(&hash.finalize()), bytes, external_files })
     }
 
     /// The SHA-256 of a file, and its bytes if they had to be read.

@@ -1,6 +1,6 @@
 """Sessions pickle as what they were created from, and are created again where they arrive.
 
-A :class:`Recipe` is a model's path or bytes, the options, and the SHA-256 of the model's file. Each process keeps the
+A :class:`Recipe` is a model's path or bytes, the options, and the SHA-256 of each file of the model. Each process keeps the
 sessions it last reopened, so that tasks which arrive with the same recipe share one session.
 """
 
@@ -28,7 +28,7 @@ N_KEPT = 4
 
 
 class ModelChanged(RuntimeError):
-    """The model's file is not the one that the session was created from.
+    """A file of the model, or of its external data, is not the one that the session was created from.
 
     `expected` and `found` are SHA-256 digests in hexadecimal; `found` is empty if the file was not read.
     """
@@ -40,28 +40,29 @@ class ModelChanged(RuntimeError):
     def __str__(self) -> str:
         if not self.found:
             return f"{self.path} was written after the session was created from it"
-        return f"{self.path} differs from the session's model: its SHA-256 is {self.found}, expected {self.expected}"
+        return f"{self.path} differs from the session's file: its SHA-256 is {self.found}, expected {self.expected}"
 
 
 class ModelMissing(_native.NoSuchFile):
-    """There is no file at the path that the session was created from, on this machine."""
+    """There is no file at a path that the session was created from, on this machine."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.path = path
 
     def __str__(self) -> str:
-        return f"[ONNXRuntimeError] : 3 : NO_SUCHFILE : {self.path} does not exist on this machine, and the session's model is there"
+        return f"[ONNXRuntimeError] : 3 : NO_SUCHFILE : {self.path} does not exist on this machine, and the session was created from it"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a session is created from: a file, whose content is not checked if `digest` is empty, or bytes. `options` are
-    the items of the state of :class:`SessionOptions`."""
+    """What a session is created from: a file, or bytes. `files` are the model's file and those of its external data with
+    their digests; the content of a file whose digest is empty is not checked. `options` are the items of the state of
+    :class:`SessionOptions`."""
 
     path: str | None
     model: bytes | None
-    digest: str
+    files: tuple[tuple[str, str], ...]
     options: tuple[tuple[str, Any], ...]
     cache_dir: str | None
     disabled: tuple[str, ...]
@@ -90,22 +91,19 @@ def digest_of(path: str | os.PathLike[str]) -> str:
 
 
 def recipe_of(session: InferenceSession) -> Recipe:
-    """The recipe of a session. TypeError if it cannot be pickled, :class:`ModelChanged` if its file was written since."""
-    if isinstance(session._model, bytes):
-        path, model = None, session._model
-        if len(model) > MOST_BYTES:
-            raise TypeError(
-                f"cannot pickle an InferenceSession of {len(model)} bytes, more than {MOST_BYTES}: save the model to a file"
-                " that all processes see, and create the session from its path"
-            )
-        digest = hashlib.sha256(model).hexdigest()
-    else:
-        path, model = session._file, None
-        assert path is not None
-        digest = session._digest or _digest_since(path, session._stamp)
-    session._digest = digest
+    """The recipe of a session. TypeError if it cannot be pickled, :class:`ModelChanged` if a file of it was written since."""
+    model = session._model if isinstance(session._model, bytes) else None
+    if model is not None and len(model) > MOST_BYTES:
+        raise TypeError(
+            f"cannot pickle an InferenceSession of {len(model)} bytes, more than {MOST_BYTES}: save the model to a file"
+            " that all processes see, and create the session from its path"
+        )
+    for file, stamp in session._stamps.items():
+        if file not in session._digests:
+            session._digests[file] = _digest_since(file, stamp)
     options = tuple(picklable(session._options_state).items())
-    return Recipe(path, model, digest, options, session._cache_dir, tuple(session._disabled))
+    files = tuple(session._digests.items())
+    return Recipe(session._file, model, files, options, session._cache_dir, tuple(session._disabled))
 
 
 def _digest_since(path: str, stamp: Stamp | None) -> str:
@@ -118,6 +116,16 @@ def _digest_since(path: str, stamp: Stamp | None) -> str:
     return digest
 
 
+def _stamp_with(path: str, digest: str) -> Stamp:
+    """The stamp of a file that must have this digest, unless it is empty."""
+    stamp = stamp_of(path)
+    if stamp is None:
+        raise ModelMissing(path)
+    if digest and (found := digest_of(path)) != digest:
+        raise ModelChanged(path, digest, found)
+    return stamp
+
+
 class _Reopened:
     """The sessions that this process reopened last, with the stamps of their files when they were checked."""
 
@@ -128,7 +136,7 @@ class _Reopened:
     def get(self, recipe: Recipe) -> InferenceSession:
         with self.lock:
             session = self.sessions.get(recipe)
-            if session is None or (recipe.path is not None and stamp_of(recipe.path) != session._stamp):
+            if session is None or any(stamp_of(file) != stamp for file, stamp in session._stamps.items()):
                 self.sessions[recipe] = session = _opened(recipe)
                 while len(self.sessions) > N_KEPT:
                     self.sessions.popitem(last=False)
@@ -155,24 +163,21 @@ def _opened(recipe: Recipe) -> InferenceSession:
     options = SessionOptions._of_state(dict(recipe.options))
     model = recipe.model if recipe.path is None else recipe.path
     assert model is not None
-    before = stamp_of(model) if isinstance(model, str) else None
-    if isinstance(model, str):
-        if before is None:
-            raise ModelMissing(model)
-        if recipe.digest and (found := digest_of(model)) != recipe.digest:
-            raise ModelChanged(model, recipe.digest, found)
+    before = {file: _stamp_with(file, digest) for file, digest in recipe.files}
     # The first process of a machine writes the packed file, the others wait for it.
     with packing(recipe.cache_dir):
         session = InferenceSession(model, options, cache_dir=recipe.cache_dir, disabled_optimizers=recipe.disabled)
-    if isinstance(model, str) and session._stamp != before:
-        raise ModelChanged(model, recipe.digest, "")
-    session._digest = recipe.digest or None
+    for file, digest in recipe.files:
+        if session._stamps.get(file) != before[file]:
+            raise ModelChanged(file, digest, "")
+        if digest:
+            session._digests[file] = digest
     return session
 
 
 def reopened(recipe: Recipe) -> InferenceSession:
     """A session of a recipe: the process's if it has one, otherwise a new one.
 
-    Raises :class:`ModelMissing` or :class:`ModelChanged` if the file is not there or has other content.
+    Raises :class:`ModelMissing` or :class:`ModelChanged` if a file is not there or has other content.
     """
     return copy.copy(_reopened.get(recipe))

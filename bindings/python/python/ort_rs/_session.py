@@ -317,14 +317,15 @@ class InferenceSession(Session):
         builder.disable_optimizers([name for name in self._disabled if name in _native.optimizers])
         # What the session is pickled as: the state before it was created, whatever changes afterwards.
         self._file = None if self._model_path is None else os.path.abspath(self._model_path)
-        self._stamp: Stamp | None = None if self._file is None else stamp_of(self._file)
-        self._digest: str | None = None
+        self._stamps: dict[str, Stamp | None] = {} if self._file is None else {self._file: stamp_of(self._file)}
+        self._digests: dict[str, str] = {}
         self._options_state = self._sess_options._state()
         self._profiling_start = time.monotonic_ns() if self._sess_options.enable_profiling else 0
         cancel = builder.cancel()
         self._sess_options._loading.append(cancel)
         try:
             self._sess = builder.load(self._model)
+            self._stamps |= {path: stamp_of(path) for path in map(os.path.abspath, self._sess.external_files())}
             if self._sess_options.optimized_model_filepath:
                 builder.save(self._model, self._sess_options.optimized_model_filepath)
         finally:
@@ -351,7 +352,7 @@ class InferenceSession(Session):
         return other
 
     def __reduce__(self) -> Any:
-        """Pickles as the path or bytes of the model, the options and the file's digest; see docs/python.md."""
+        """Pickles as the path or bytes of the model, the options and the digests of its files; see docs/python.md."""
         if type(self) is not InferenceSession:
             raise TypeError(f"cannot pickle {type(self).__name__!r} object: define its __reduce__")
         return reopened, (recipe_of(self),)

@@ -45,7 +45,7 @@ def session_of(
     options = SessionOptions() if sess_options is None else SessionOptions._of_state(picklable(sess_options._state()))
     if options.intra_op_num_threads == 0:
         options.intra_op_num_threads = n_cpus()
-    return reopened(Recipe(path, None, "", tuple(options._state().items()), folder, ()))
+    return reopened(Recipe(path, None, ((path, ""),), tuple(options._state().items()), folder, ()))
 
 
 def n_cpus() -> int:

@@ -46,7 +46,7 @@ class _Source:
         options = SessionOptions._of_state(dict(self.options))
         if options.intra_op_num_threads == 0:
             options.intra_op_num_threads = 1
-        return reopened(Recipe(path, None, self.digest, tuple(options._state().items()), folder_of(self.cache_dir), ()))
+        return reopened(Recipe(path, None, ((path, self.digest),), tuple(options._state().items()), folder_of(self.cache_dir), ()))
 
 
 def _source_of(model: Any, sess_options: SessionOptions | None, cache_dir: Any, distribute: bool) -> _Source:
