@@ -6,7 +6,7 @@ use std::ops::Range;
 use ort_ep::{KernelError, Packed, Recipe, Threads};
 use ort_kernels::Isa;
 use ort_kernels::gemm_i8::{
-    Bytes, Gemm, Signs, Start, Zeros, column_sums, pack_b, packed_b_len, row_sum, variant,
+    Bytes, Gemm, Signs, Start, Variant, Zeros, column_sums, pack_b, packed_b_len, row_sum, variant,
 };
 use ort_kernels::quantize::Requantize;
 use ort_tensor::{DType, Inputs, Tensor, collected, filled};
@@ -17,8 +17,17 @@ use crate::kernels::Compiler;
 
 /// XOR mask between unsigned bytes and signed ones, which are 128 less.
 pub(crate) const FLIP: u8 = 0x80;
-/// Rows whose sums a thread computes at a time.
+/// About the rows whose sums a thread computes at a time.
 const ROWS: usize = 40;
+/// Bytes of rows that stay in a cache while they are multiplied.
+const CACHED_BYTES: usize = 128 << 10;
+
+/// The rows whose sums a thread computes at a time: whole tiles, more than one if variants compute several together and
+/// rows of `len` bytes fit the cache.
+pub(crate) fn rows_at_once(isa: Isa, len: usize) -> usize {
+    let Variant { mr, n_tiles, .. } = variant(isa);
+    (ROWS / mr).max(n_tiles.min(CACHED_BYTES / len.max(1) / mr)).max(1) * mr
+}
 
 /// A constant right operand `[k, n]` of int8 or uint8, with its zero points.
 #[derive(Debug)]
@@ -202,9 +211,14 @@ impl ByteProduct<'_> {
         (self.m * self.right.k).next_multiple_of(64)
     }
 
+    /// The rows whose sums a thread computes at a time.
+    fn rows_at_once(&self) -> usize {
+        rows_at_once(self.cpu.isa, self.right.k.max(self.right.n * size_of::<i32>()))
+    }
+
     /// Elements of scratch per thread: the sums of a few rows.
     fn scratch_len(&self) -> usize {
-        self.m.min(ROWS) * self.right.n
+        self.m.min(self.rows_at_once()) * self.right.n
     }
 
     /// Bytes of scratch for a run.
@@ -309,11 +323,11 @@ impl ByteProduct<'_> {
         finish: &impl Fn(Range<usize>, &[i32], &mut [T]),
     ) {
         let (rows, columns) = (part.rows.clone(), part.columns.clone());
-        let has_zeros = self.has_zeros(&columns);
+        let (has_zeros, n_rows) = (self.has_zeros(&columns), self.rows_at_once());
         part.for_each_row(|row, y| {
-            let ahead = (row - rows.start) % ROWS;
+            let ahead = (row - rows.start) % n_rows;
             if ahead == 0 {
-                let block = row..rows.end.min(row + ROWS);
+                let block = row..rows.end.min(row + n_rows);
                 gemm.run(block.clone(), columns.clone(), &mut sums[..block.len() * columns.len()]);
             }
             let sums = &mut sums[ahead * columns.len()..][..columns.len()];
@@ -331,6 +345,7 @@ impl ByteProduct<'_> {
 /// The name of the kernel that computes the sums.
 pub(crate) fn variant_name(isa: Isa) -> &'static str {
     match variant(isa).name {
+        "amx_32x32" => "gemm_i8/amx_32x32",
         "avx512vnni_10x32" => "gemm_i8/avx512vnni_10x32",
         "avx2_4x16" => "gemm_i8/avx2_4x16",
         "neondotprod_8x8" => "gemm_i8/neondotprod_8x8",

@@ -42,8 +42,8 @@ pub enum IsaChoice {
     /// The best that the machine supports.
     #[default]
     Best,
-    /// AVX-512, and for large f32 products matrix tiles (AMX), which multiply each number as the
-    /// sum of three of bfloat16, with about the same accuracy: see [`ort_kernels::tiles`].
+    /// AVX-512, and matrix tiles (AMX) for products of bytes and for large ones of f32, which multiply each number
+    /// as the sum of three of bfloat16, with about the same accuracy: see [`ort_kernels::tiles`].
     Amx,
     /// AVX-512 F, BW, DQ and VL.
     Avx512,

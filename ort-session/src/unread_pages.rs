@@ -1,5 +1,7 @@
 //! Pages of a mapped model that no run reads.
 
+// collects are bounded: constants of the graph, and their packed forms
+
 use std::ops::Range;
 
 use ort_loader::ModelBytes;

@@ -10,7 +10,7 @@ use std::arch::x86_64::{
     _mm256_srli_epi16,
 };
 
-pub(super) const VARIANT: Variant = Variant { name: "avx2_4x16", mr: MR, nr: NR };
+pub(super) const VARIANT: Variant = Variant { name: "avx2_4x16", mr: MR, n_tiles: 1, nr: NR };
 const MR: usize = 4;
 const NR: usize = 16;
 /// Bytes per register.

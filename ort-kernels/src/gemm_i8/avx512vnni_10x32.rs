@@ -7,13 +7,14 @@ use crate::quantize::requantize::x86::scaled;
 use crate::quantize::{Requantize, Scales};
 use crate::{Avx512Vnni, Isa};
 use std::arch::x86_64::{
-    __m512i, _mm512_add_epi32, _mm512_adds_epi16, _mm512_castps_si512, _mm512_castsi512_si256,
-    _mm512_dpbusd_epi32, _mm512_packs_epi16, _mm512_packs_epi32, _mm512_packus_epi16,
-    _mm512_permutexvar_epi32, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_ps,
-    _mm512_setr_epi32, _mm512_setzero_si512,
+    __m256i, __m512i, _mm512_add_epi32, _mm512_adds_epi16, _mm512_castps_si512,
+    _mm512_castsi256_si512, _mm512_castsi512_si256, _mm512_dpbusd_epi32, _mm512_extracti64x4_epi64,
+    _mm512_packs_epi16, _mm512_packs_epi32, _mm512_packus_epi16, _mm512_permutexvar_epi32,
+    _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setr_epi32, _mm512_setzero_si512,
 };
 
-pub(super) const VARIANT: Variant = Variant { name: "avx512vnni_10x32", mr: 10, nr: NR };
+pub(super) const VARIANT: Variant =
+    Variant { name: "avx512vnni_10x32", mr: 10, n_tiles: 1, nr: NR };
 const NR: usize = 32;
 /// Bytes per register.
 const BYTES: usize = 64;
@@ -88,26 +89,43 @@ features! { Avx512Vnni enabled
 features! { Avx512Vnni enabled
     /// Loads up to 32 columns, followed by zeros.
     #[inline]
-    fn load_columns(x: &[u8]) -> [__m512i; 2] {
+    pub(super) fn load_columns(x: &[u8]) -> [__m512i; 2] {
         let (low, high) = x.split_at(x.len().min(BYTES));
         [load_bytes(low), load_bytes(high)]
     }
 }
 
+/// 32 sums.
+pub(super) type Row = [__m512i; 2];
+
 features! { Avx512Vnni enabled
-    /// The quantized values of 32 sums, in the lower half: conversion rounds half to even, packing saturates.
+    /// The quantized values of two rows of sums, one after the other: conversion rounds half to even, packing saturates.
     #[inline]
-    fn quantized(sums: [__m512i; 2], factors: [__m512i; 2], requantize: &Requantize<'_>) -> __m512i {
-        let whole = [scaled(sums[0], factors[0]), scaled(sums[1], factors[1])];
-        let words = _mm512_packs_epi32(whole[0], whole[1]);
-        let words = _mm512_adds_epi16(words, _mm512_set1_epi16(requantize.zero_point));
+    pub(super) fn quantized(sums: [Row; 2], factors: [Row; 2], requantize: &Requantize<'_>) -> __m512i {
+        let zero_point = _mm512_set1_epi16(requantize.zero_point);
+        let mut words = [zero_point; 2];
+        for r in 0..2 {
+            let [low, high] = [scaled(sums[r][0], factors[r][0]), scaled(sums[r][1], factors[r][1])];
+            words[r] = _mm512_adds_epi16(_mm512_packs_epi32(low, high), zero_point);
+        }
         let bytes = match requantize.is_signed {
-            true => _mm512_packs_epi16(words, words),
-            false => _mm512_packus_epi16(words, words),
+            true => _mm512_packs_epi16(words[0], words[1]),
+            false => _mm512_packus_epi16(words[0], words[1]),
         };
-        // Each 128 bits hold four of the first 16 columns and four of the others, twice.
+        // Each 128 bits hold four of the first 16 columns and four of the others, of either row.
         let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
         _mm512_permutexvar_epi32(order, bytes)
+    }
+}
+
+features! { Avx512Vnni enabled
+    /// Stores the quantized values of a row, up to 32.
+    #[inline]
+    pub(super) fn store_row(y: &mut [u8], bytes: __m256i) {
+        match y.as_mut_array() {
+            Some(y) => store_bytes32(y, bytes),
+            None => store_bytes(y, _mm512_castsi256_si512(bytes)),
+        }
     }
 }
 
@@ -115,6 +133,9 @@ features! { Avx512Vnni enabled
 macro_rules! each_row {
     ($r:ident of $rows:ident => $body:block) => {
         each_row!(@ $r $rows $body 0 1 2 3 4 5 6 7 8 9)
+    };
+    ($r:ident of pairs of $rows:ident => $body:block) => {
+        each_row!(@ $r $rows $body 0 2 4 6 8)
     };
     (@ $r:ident $rows:ident $body:block $($index:literal)+) => {
         $(if $index < $rows {
@@ -127,19 +148,20 @@ macro_rules! each_row {
 /// Writes the quantized values of the rows of a tile: a macro, because passing sums to a function would keep them in memory.
 macro_rules! write_quantized {
     ($sums:ident of $rows:ident, $tile:ident, $to:ident, $y:ident) => {
-        let mut factors = [_mm512_setzero_si512(); 2];
+        let mut factors = [[_mm512_setzero_si512(); 2]; 2];
         if let Scales::ByColumn(all) = $to.factors {
-            factors = load_columns(bytemuck::cast_slice(&all[..$tile.n]));
+            factors = [load_columns(bytemuck::cast_slice(&all[..$tile.n])); 2];
         }
-        each_row!(r of $rows => {
+        each_row!(r of pairs of $rows => {
+            // The last row may be a pair with itself.
+            let other = if r + 1 < $rows { r + 1 } else { r };
             if let Scales::ByRow(all) = $to.factors {
-                factors = [_mm512_castps_si512(_mm512_set1_ps(all[r])); 2];
+                factors = [r, other].map(|r| [_mm512_castps_si512(_mm512_set1_ps(all[r])); 2]);
             }
-            let bytes = quantized($sums[r], factors, &$to);
-            let y = &mut $y[r * $tile.stride..][..$tile.n];
-            match y.as_mut_array() {
-                Some(y) => store_bytes32(y, _mm512_castsi512_si256(bytes)),
-                None => store_bytes(y, bytes),
+            let bytes = quantized([$sums[r], $sums[other]], factors, &$to);
+            store_row(&mut $y[r * $tile.stride..][..$tile.n], _mm512_castsi512_si256(bytes));
+            if other > r {
+                store_row(&mut $y[other * $tile.stride..][..$tile.n], _mm512_extracti64x4_epi64::<1>(bytes));
             }
         });
     };

@@ -12,7 +12,7 @@
 //! **Results.** Sums, or the quantized values that [`Requantize`] computes from them in registers.
 //!
 //! **Loops.** As many rows of A as the first-level cache holds ▸ panels of B, `nr` columns wide ▸ tiles of
-//! at most `mr` rows. `k` advances by four.
+//! at most `mr` rows, `n_tiles` at a time. `k` advances by four.
 //!
 //! ```
 //! use ort_kernels::Isa;
@@ -43,6 +43,9 @@ use std::ops::Range;
 const QUAD: usize = 4;
 /// Columns of the widest panel.
 const MAX_NR: usize = 32;
+/// The least rows and terms for which matrix tiles are faster than dot products, on a Sapphire Rapids.
+const TILED_ROWS: usize = 5;
+const TILED_K: usize = 33;
 /// Bytes of A that are multiplied with all panels before the next rows.
 const BLOCK_BYTES: usize = 16 << 10;
 
@@ -53,6 +56,8 @@ pub struct Variant {
     pub name: &'static str,
     /// The maximum number of rows per tile.
     pub mr: usize,
+    /// The maximum number of tiles, one below the other, that are computed together.
+    pub n_tiles: usize,
     /// Columns per panel of B.
     pub nr: usize,
 }
@@ -104,7 +109,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A tile of results: up to `mr` rows, up to `nr` columns.
+/// Tiles of results: up to `mr` rows for each of up to `n_tiles`, up to `nr` columns.
 #[derive(Debug)]
 struct Tile<'a> {
     n_rows: usize,
@@ -158,7 +163,7 @@ macro_rules! by_rows {
 ladder! {
     // `start + Σ_k rows[r][k]·b[k][j]` and what becomes of it; `b: [k/4][nr][4]`.
     fn tile(rows: &Rows<'_>, b: &[u8], tile: Tile<'_>);
-    Avx512Vnni => avx512vnni_10x32, Avx2 => avx2_4x16, NeonDotprod => neondotprod_8x8,
+    Amx => amx_32x32, Avx512Vnni => avx512vnni_10x32, Avx2 => avx2_4x16, NeonDotprod => neondotprod_8x8,
     Simd128 => simd128_4x8; generic
 }
 
@@ -222,16 +227,17 @@ impl Gemm<'_> {
 
     /// Computes `to`, tile by tile.
     fn tiles(&self, (rows, columns): (Range<usize>, Range<usize>), mut to: To<'_>, stride: usize) {
-        let Variant { mr, nr, .. } = best(self.isa);
+        let isa = self.isa(rows.len());
+        let Variant { mr, nr, n_tiles, .. } = best(isa);
         assert_eq!(columns.start % nr, 0, "columns start inside a panel");
         let panel_len = self.k.div_ceil(QUAD) * QUAD * nr;
-        let block = (BLOCK_BYTES / self.k.max(1) / mr).max(1) * mr;
+        let block = (BLOCK_BYTES / self.k.max(1) / mr).max(n_tiles) * mr;
         for first in rows.clone().step_by(block) {
             for column in columns.clone().step_by(nr) {
                 let own = column..columns.end.min(column + nr);
                 let b = &self.b[column / nr * panel_len..][..panel_len];
-                for row in (first..rows.end.min(first + block)).step_by(mr) {
-                    let tile_rows = row..rows.end.min(row + mr);
+                for row in (first..rows.end.min(first + block)).step_by(mr * n_tiles) {
+                    let tile_rows = row..rows.end.min(row + mr * n_tiles).min(first + block);
                     let start = match self.start {
                         Start::Zero => Start::Zero,
                         Start::ByColumn(start) => Start::ByColumn(&start[own.clone()]),
@@ -240,9 +246,17 @@ impl Gemm<'_> {
                     let at = (row - rows.start) * stride + own.start - columns.start;
                     let (n_rows, n) = (tile_rows.len(), own.len());
                     let to = to.part((tile_rows, own.clone()), at);
-                    tile(self.isa, &self.rows(row), b, Tile { n_rows, n, start, to, stride });
+                    tile(isa, &self.rows(row), b, Tile { n_rows, n, start, to, stride });
                 }
             }
+        }
+    }
+
+    /// The instruction set for this many rows: for few rows or terms, dot products take less time than matrix tiles.
+    fn isa(&self, n_rows: usize) -> Isa {
+        match self.isa {
+            Isa::Amx(token) if n_rows < TILED_ROWS || self.k < TILED_K => Isa::Avx512(token.into()),
+            isa => isa,
         }
     }
 

@@ -56,10 +56,11 @@ fn packed(isa: Isa, b: &Bytes<'_>, flip: u8) -> Vec<u8> {
 
 /// Called by the ladder for each variant: every edge size, exactly.
 pub(super) fn agrees_with_generic(isa: Isa) {
-    let Variant { mr, nr, .. } = super::best(isa);
-    for m in 1..=2 * mr + 1 {
+    let Variant { mr, nr, n_tiles, .. } = super::best(isa);
+    let edges = [mr, 2 * mr, mr * n_tiles].into_iter().flat_map(|m| m - 1..=m + 1);
+    for m in (1..=2 * mr.min(10) + 1).chain(edges) {
         for n in [1, nr - 1, nr, nr + 1, 2 * nr] {
-            for k in [0, 1, 3, 4, 7, 64, 257] {
+            for k in [0, 1, 3, 4, 7, 33, 64, 257] {
                 let (a, b) = (bytes(m * k, 1), bytes(k * n, 2));
                 let packed = packed(isa, &Bytes { data: &b, k, n, strides: [n, 1] }, 0);
                 let start: Vec<_> = bytes(m.max(n), 3).into_iter().map(i32::from).collect();

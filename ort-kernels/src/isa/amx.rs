@@ -1,6 +1,6 @@
-//! Matrix tiles (AMX): the permission to use them, and the product that runs on them.
+//! Matrix tiles (AMX): the permission to use them, and the products that run on them.
 //!
-//! The compiler has no support for tiles, so the product is one block of assembly that configures, uses
+//! The compiler has no support for tiles, so a product is one block of assembly that configures, uses
 //! and releases them: no state outlives it.
 #![expect(unsafe_code, reason = "instructions without intrinsics in the standard library")]
 
@@ -9,11 +9,13 @@ use crate::tiles::{B_STEP, Lhs, Line, Rhs, SIDE, Sums};
 use std::arch::asm;
 use std::sync::OnceLock;
 
-/// Whether this machine multiplies matrices of bfloat16 and the system permits it to this process.
+pub(crate) mod bytes;
+
+/// Whether this machine multiplies matrices of bfloat16 and of bytes, and the system permits it to this process.
 pub(super) fn is_permitted() -> bool {
     static PERMITTED: OnceLock<bool> = OnceLock::new();
-    // Leaf 7: bit 22 of EDX is AMX-BF16, bit 24 AMX-TILE. Source: Intel SDM volume 2, CPUID.
-    const NEEDED: u32 = 1 << 22 | 1 << 24;
+    // Leaf 7: bit 22 of EDX is AMX-BF16, bit 24 AMX-TILE, bit 25 AMX-INT8. Source: Intel SDM volume 2, CPUID.
+    const NEEDED: u32 = 1 << 22 | 1 << 24 | 1 << 25;
     *PERMITTED.get_or_init(|| {
         std::arch::x86_64::__cpuid_count(7, 0).edx & NEEDED == NEEDED && request_tiles()
     })
@@ -39,18 +41,20 @@ fn request_tiles() -> bool {
     result == 0
 }
 
-/// Palette 1: eight tiles of 16 rows of 64 bytes. Source: Intel SDM volume 1, 18.3.
-static CONFIGURATION: Configuration = {
+/// Palette 1: eight tiles of 64 bytes per row; these rows. Source: Intel SDM volume 1, 18.3.
+const fn configuration(rows: [u8; 8]) -> Configuration {
     let mut bytes = [0; 64];
     bytes[0] = 1;
     let mut tile = 0;
     while tile < 8 {
         bytes[16 + 2 * tile] = 64;
-        bytes[48 + tile] = 16;
+        bytes[48 + tile] = rows[tile];
         tile += 1;
     }
     Configuration(bytes)
-};
+}
+
+static CONFIGURATION: Configuration = configuration([16; 8]);
 
 #[repr(align(64))]
 struct Configuration(#[expect(dead_code, reason = "read by its address")] [u8; 64]);

@@ -11,7 +11,8 @@ pub struct Avx512 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avx512Vnni(Avx512);
 
-/// Proof that this machine supports everything that [`Avx512`] proves, and bfloat16 matrix products (AMX).
+/// Proof that this machine supports everything that [`Avx512Vnni`] proves, and matrix products of bfloat16 and of
+/// bytes (AMX).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amx(Avx512);
 
@@ -69,7 +70,7 @@ impl Amx {
     pub fn detect() -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
         if super::amx::is_permitted() {
-            return Avx512::detect().map(Self);
+            return Avx512Vnni::detect().map(Avx512::from).map(Self);
         }
         None
     }
@@ -144,6 +145,13 @@ impl From<Amx> for Avx512 {
     /// The features of `Amx` include those of `Avx512`.
     fn from(Amx(token): Amx) -> Self {
         token
+    }
+}
+
+impl From<Amx> for Avx512Vnni {
+    /// The features of `Amx` include those of `Avx512Vnni`.
+    fn from(Amx(token): Amx) -> Self {
+        Self(token)
     }
 }
 

@@ -278,7 +278,7 @@ impl ByteConv {
     fn scratch_len(&self, geometry: &Geometry) -> usize {
         match self.filters.form {
             Form::Rows(_) => planes::scratch_len(geometry),
-            Form::Right(_) => rows::scratch_len(geometry),
+            Form::Right(_) => rows::scratch_len(self.cpu.isa, geometry),
             Form::Depthwise { are_channels_last: false, .. } => {
                 depthwise::planes_scratch_len(geometry)
             }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use ort_ep::{Packed, Recipe, Threads};
+use ort_kernels::Isa;
 use ort_kernels::gemm_i8::{
     Bytes, Gemm, Signs, Start, Zeros, pack_b, packed_b_len, row_sum, variant,
 };
@@ -10,11 +11,10 @@ use ort_kernels::transpose::Transposed;
 use ort_tensor::AlignedBuf;
 
 use super::{ByteConv, Channels, Finish, Geometry, Operands};
+use crate::bytes::rows_at_once;
 use crate::cpu::{Team, n_parts};
 use crate::kernels::Compiler;
 
-/// Rows that a thread gathers at a time.
-const ROWS: usize = 40;
 /// The overhead of a result in addition to its sum, in f32 multiply-adds.
 const COST: usize = 8;
 
@@ -45,12 +45,13 @@ pub(super) fn pack(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Pa
 }
 
 /// Elements of scratch per thread: rows, in units of four bytes, and sums.
-pub(super) fn scratch_len(geometry: &Geometry) -> usize {
-    rows_len(geometry) + ROWS * geometry.filters
+pub(super) fn scratch_len(isa: Isa, geometry: &Geometry) -> usize {
+    rows_len(isa, geometry) + rows_at_once(isa, geometry.k) * geometry.filters
 }
 
-fn rows_len(geometry: &Geometry) -> usize {
-    (ROWS * geometry.k).div_ceil(4)
+/// Elements of scratch for the rows that a thread gathers at a time.
+fn rows_len(isa: Isa, geometry: &Geometry) -> usize {
+    (rows_at_once(isa, geometry.k) * geometry.k).div_ceil(4)
 }
 
 /// Computes `y`: `[images, positions, filters]`. `finish` converts sums to results.
@@ -67,7 +68,7 @@ pub(super) fn compute<T: Send>(
     let n_parts = n_parts(threads, cost).div_ceil(n_images);
     let band = band(variant(kernel.cpu.isa).mr, m, n_parts);
     let team = Team::new(threads, n_images * m.div_ceil(band));
-    let team = team.with_scratch(scratch, scratch_len(geometry));
+    let team = team.with_scratch(scratch, scratch_len(kernel.cpu.isa, geometry));
     let images = y.chunks_exact_mut(m * n).enumerate();
     let parts = images.flat_map(|(image, y)| {
         y.chunks_mut(band * n).enumerate().map(move |(i, y)| (image, i * band, y))
@@ -95,13 +96,14 @@ fn part<T>(
     let (k, n) = (geometry.k, geometry.filters);
     let image_len = geometry.channels * geometry.n_inputs();
     let image = &operands.x[i * image_len..][..image_len];
-    let (read, sums) = scratch.split_at_mut(rows_len(geometry));
-    let read: &mut [u8] = &mut bytemuck::cast_slice_mut(read)[..ROWS * k];
+    let (isa, n_rows) = (kernel.cpu.isa, rows_at_once(kernel.cpu.isa, k));
+    let (read, sums) = scratch.split_at_mut(rows_len(isa, geometry));
+    let read: &mut [u8] = &mut bytemuck::cast_slice_mut(read)[..n_rows * k];
     let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
     let is_direct = operands.flip == 0 && geometry.axes.iter().all(|axis| axis.is_pointwise());
     let has_zeros = kernel.filters.has_zeros();
     let gemm = Gemm {
-        isa: kernel.cpu.isa,
+        isa,
         n,
         k,
         signs: Signs::UnsignedA,
@@ -114,17 +116,17 @@ fn part<T>(
         if is_direct {
             return gemm.run_quantized(rows, 0..n, &requantize, y);
         }
-        let blocks = y.chunks_mut(ROWS * n);
-        for (first, y) in rows.clone().step_by(ROWS).zip(blocks) {
-            let block = first..rows.end.min(first + ROWS);
+        let blocks = y.chunks_mut(n_rows * n);
+        for (first, y) in rows.clone().step_by(n_rows).zip(blocks) {
+            let block = first..rows.end.min(first + n_rows);
             gather(geometry, operands, image, (block.clone(), &mut *read));
             Gemm { a: read, ..gemm }.run_quantized(0..block.len(), 0..n, &requantize, y);
         }
         return;
     }
-    let blocks = y.chunks_mut(ROWS * n);
-    for (first, y) in rows.clone().step_by(ROWS).zip(blocks) {
-        let block = first..rows.end.min(first + ROWS);
+    let blocks = y.chunks_mut(n_rows * n);
+    for (first, y) in rows.clone().step_by(n_rows).zip(blocks) {
+        let block = first..rows.end.min(first + n_rows);
         let a = match is_direct {
             true => &image[first * k..][..block.len() * k],
             false => {
