@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument("--release", action="store_true", help="build the library as it is shipped")
     arguments = parser.parse_args()
     build("dist" if arguments.release else "dev")
-    steps = {"symbols": symbols, "table": table, "C": program_in_c, "C++": program_in_cpp, "custom operators": custom, "ort": crate, "Node": node}
+    steps = {"symbols": symbols, "table": table, "C": program_in_c, "C++": program_in_cpp, "custom operators": custom, "model editor": editor, "ort": crate, "Node": node}
     if arguments.release:
         steps["size"] = size
     failed = 0
@@ -243,6 +243,14 @@ def custom() -> str:
     onnx.save(model, str(path))
     run([str(program), str(path), str(library)])
     return "one of C, three of C++"
+
+
+def editor() -> str:
+    """Models that a program builds, changes and compiles."""
+    folder = environment.TARGET / "c" / "editor"
+    folder.mkdir(exist_ok=True)
+    run([str(compiled("g++", "editor.cc", "-std=c++17")), str(folder)])
+    return "built, changed, compiled"
 
 
 def crate() -> str:

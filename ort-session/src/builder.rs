@@ -51,7 +51,7 @@ pub struct SessionBuilder {
     providers: Vec<Arc<dyn ExecutionProvider>>,
     /// Operators in addition to those of ort-ops.
     pub(crate) operators: Custom,
-    limits: Limits,
+    pub(crate) limits: Limits,
     import_limits: ImportLimits,
     pub(crate) arena: Arena,
     /// The values of ONNX Runtime's keys `enable_cpu_mem_arena` and `enable_mem_pattern`.

@@ -133,6 +133,7 @@ mod opened;
 mod operators;
 mod optimized;
 mod outputs;
+mod owned;
 mod packed;
 mod packs;
 mod plan;
@@ -179,10 +180,12 @@ pub use crate::required_operators::RequiredOperators;
 pub use crate::run::{IntermediateValue, LimitError, RunError};
 pub use crate::run_memory::Arena;
 pub use crate::run_options::{RunLimits, RunOptions};
+pub use crate::save_onnx::ExternalElements;
 pub use crate::session::{CacheUse, Metadata, Session, ValueDescription};
 pub use crate::state::{State, StateError, StateFileError};
 pub use crate::threads::{
-    Affinities, AffinityError, CpuQuota, ExecutionMode, MachineThreads, ThreadCount, cpu_time,
+    Affinities, AffinityError, CpuQuota, ExecutionMode, MachineThreads, SharedPool, ThreadCount,
+    cpu_time,
 };
 
 // Types of other crates in this crate's signatures.

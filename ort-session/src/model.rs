@@ -1,6 +1,7 @@
 //! Models that a program makes in memory, without a file: graphs, nodes and values by name.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use ort_graph::parsed;
 use ort_loader::ModelBytes;
@@ -9,8 +10,9 @@ use web_time::Instant;
 
 use crate::builder::SessionBuilder;
 use crate::error::SessionError;
-use crate::opened::Opened;
+use crate::opened::{How, Opened};
 use crate::optimized::Optimized;
+use crate::owned::owned;
 use crate::session::Session;
 
 pub use ort_graph::ModelInfo;
@@ -56,6 +58,45 @@ impl SessionBuilder {
     /// If the model is invalid or unsupported.
     pub fn commit_model(self, model: Model<'_>) -> Result<Session, SessionError> {
         self.saving(|builder| builder.optimize_model(model))?.commit()
+    }
+
+    /// Reads the model of a file, to change it before [`SessionBuilder::commit_model`]. It has the builder's
+    /// [initializers](SessionBuilder::initializer) and external data, and not what a file has packed.
+    ///
+    /// ```no_run
+    /// use ort_session::Session;
+    /// use ort_session::model::Node;
+    ///
+    /// let mut model = Session::builder().read_model_from_file("model.onnx")?;
+    /// let output = model.graph.outputs[0].clone();
+    /// model.graph.nodes.push(Node {
+    ///     op_type: "Neg".into(),
+    ///     inputs: vec![output],
+    ///     outputs: vec!["negated".into()],
+    ///     ..Node::default()
+    /// });
+    /// model.graph.outputs[0] = "negated".into();
+    /// let session = Session::builder().commit_model(model)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the file cannot be read or is invalid.
+    pub fn read_model_from_file(
+        &self,
+        path: impl AsRef<Path>,
+    ) -> Result<Model<'static>, SessionError> {
+        self.read_model(ModelBytes::from_path(path, self.load)?)
+    }
+
+    /// The same for bytes.
+    ///
+    /// # Errors
+    /// If the bytes are invalid.
+    pub fn read_model(&self, bytes: ModelBytes) -> Result<Model<'static>, SessionError> {
+        let Self { limits, external, load, initializers, .. } = self;
+        let how = How { limits, external, load: *load, initializers };
+        Ok(owned(Opened::of(&bytes, how)?.model))
     }
 
     /// Optimizes such a model, to save it, inspect it, or build a session from it.

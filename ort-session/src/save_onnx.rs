@@ -3,11 +3,41 @@
 use std::path::Path;
 
 use ort_graph::{Export, ModelInfo, export, to_onnx};
+use ort_onnx::ModelProto;
+use ort_onnx::schema::{GraphProto, StringStringEntryProto, TensorProto};
+use ort_tensor::Tensor;
 
 use crate::error::SaveError;
 use crate::optimized::{Optimized, PRIVATE};
 use crate::packed::unsealed;
 use crate::save::write_whole;
+
+/// Where the elements of a constant are if they are not in the `.onnx` file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalElements {
+    /// The name of the file, relative to the model's folder.
+    pub file: String,
+    /// Where they begin in it.
+    pub offset: u64,
+    /// Their number of bytes.
+    pub n_bytes: u64,
+}
+
+/// ONNX's number for elements in another file.
+const EXTERNAL: i32 = 1;
+
+impl ExternalElements {
+    fn entries(self) -> Vec<StringStringEntryProto> {
+        let entries = [
+            ("location", self.file),
+            ("offset", self.offset.to_string()),
+            ("length", self.n_bytes.to_string()),
+        ];
+        let entry =
+            |(key, value): (&str, String)| StringStringEntryProto { key: key.to_owned(), value };
+        entries.map(entry).into()
+    }
+}
 
 impl Optimized {
     /// The current model as the bytes of a `.onnx` file, including elements. It has no packed
@@ -17,19 +47,21 @@ impl Optimized {
     /// If the graph has something that the format cannot represent, elements of constants were released, or the file would
     /// have 2 GiB, which protobuf readers reject.
     pub fn to_onnx_bytes(&self) -> Result<Vec<u8>, SaveError> {
-        let mut is_complete = true;
-        let mut graph = self.graph.clone();
-        graph.edit_constants(&mut |constant, forms| {
-            is_complete &= !constant.is_released();
-            forms.clear();
-        });
-        if !is_complete {
-            return Err(SaveError::Released);
-        }
-        let info = ModelInfo { metadata: unsealed(&self.model.metadata), ..self.model.clone() };
-        let options = Export { info: &info, resolver: None, private: PRIVATE };
-        let model = to_onnx(export(&graph, options).map_err(Box::new)?, &info.graph_name);
-        ort_onnx::encode(&model).ok_or(SaveError::TooLarge)
+        ort_onnx::encode(&self.to_proto()?).ok_or(SaveError::TooLarge)
+    }
+
+    /// The same with elements in other files. `place` is called with the name and the elements of each constant of numbers,
+    /// and returns where it has stored them; `None` leaves them in the model. The bytes of a little-endian file are those of the tensor.
+    ///
+    /// # Errors
+    /// As [`Optimized::to_onnx_bytes`], and those of `place`.
+    pub fn to_onnx_bytes_with_external<E: From<SaveError>>(
+        &self,
+        place: &mut dyn FnMut(&str, Tensor) -> Result<Option<ExternalElements>, E>,
+    ) -> Result<Vec<u8>, E> {
+        let mut model = self.to_proto()?;
+        model.graph.iter_mut().try_for_each(|graph| move_out(graph, place))?;
+        ort_onnx::encode(&model).ok_or_else(|| SaveError::TooLarge.into())
     }
 
     /// Writes [`Optimized::to_onnx_bytes`] as [`Optimized::write`] does.
@@ -41,4 +73,46 @@ impl Optimized {
         write_whole(path.as_ref(), &bytes)?;
         Ok(bytes.len())
     }
+
+    fn to_proto(&self) -> Result<ModelProto, SaveError> {
+        let mut is_complete = true;
+        let mut graph = self.graph.clone();
+        graph.edit_constants(&mut |constant, forms| {
+            is_complete &= !constant.is_released();
+            forms.clear();
+        });
+        if !is_complete {
+            return Err(SaveError::Released);
+        }
+        let info = ModelInfo { metadata: unsealed(&self.model.metadata), ..self.model.clone() };
+        let options = Export { info: &info, resolver: None, private: PRIVATE };
+        Ok(to_onnx(export(&graph, options).map_err(Box::new)?, &info.graph_name))
+    }
+}
+
+/// Moves elements out of a graph and its subgraphs.
+fn move_out<E>(
+    graph: &mut GraphProto,
+    place: &mut dyn FnMut(&str, Tensor) -> Result<Option<ExternalElements>, E>,
+) -> Result<(), E> {
+    for tensor in &mut graph.initializer {
+        if let Some(elements) = numbers(tensor)
+            && let Some(external) = place(&tensor.name, elements)?
+        {
+            tensor.external_data = external.entries();
+            tensor.data_location = EXTERNAL;
+            tensor.raw_data = None;
+        }
+    }
+    let mut attributes = graph.node.iter_mut().flat_map(|node| &mut node.attribute);
+    attributes.try_for_each(|attribute| {
+        let one = attribute.g.iter_mut().map(|graph| &mut **graph);
+        one.chain(&mut attribute.graphs).try_for_each(|graph| move_out(graph, place))
+    })
+}
+
+/// The elements; `None` if they are strings.
+fn numbers(tensor: &TensorProto) -> Option<Tensor> {
+    let (dtype, shape) = (tensor.dtype().ok()?, tensor.shape().ok()?);
+    Tensor::from_bytes(dtype, &shape, tensor.raw_data.clone()?).ok()
 }

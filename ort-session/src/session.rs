@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ort_ep::{ExecutionProvider, Threads};
-use ort_graph::{Facts, ModelInfo, Type, ValueId};
+use ort_graph::{Facts, ModelInfo, Node, Type, ValueId};
 use ort_loader::ModelBytes;
 use ort_optimizer::Report;
 use ort_tensor::Value;
@@ -317,6 +317,11 @@ impl Session {
     /// 0 for user-provided threads.
     pub fn n_active(&self) -> usize {
         self.pool.n_active()
+    }
+
+    /// The nodes of the optimized graph, without those of subgraphs, in the order in which they run.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.plan.order.iter().map(|&id| self.plan.graph.node(id))
     }
 
     /// The number of steps of each provider, in order of priority.

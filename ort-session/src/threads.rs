@@ -24,6 +24,7 @@ pub use self::cpu_time::cpu_time;
 pub(crate) use self::memory::memory_share;
 pub(crate) use self::options::PoolOptions;
 pub use self::quota::CpuQuota;
+pub use self::shared::SharedPool;
 
 /// Worker threads besides the calling thread.
 #[derive(Clone)]

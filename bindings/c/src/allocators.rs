@@ -109,7 +109,7 @@ export! {
         Ok(())
     }
 
-    /// Rejected: there are no devices.
+    /// Rejected, as in onnxruntime for the CPU provider: it uses the default allocator.
     fn CreateSharedAllocator(
         _env: Shared<'_, Env>,
         _ep_device: *const OrtEpDevice,
@@ -118,15 +118,15 @@ export! {
         _allocator_options: Option<&KeyValues>,
         _allocator: Out<'_, *mut OrtAllocator>,
     ) {
-        Err(Error::argument("ep_device", "is not a device: there are none"))
+        Err(Error::argument("ep_device", "has no memory of its own: the CPU provider uses the default allocator"))
     }
 
-    /// Rejected: there are no devices.
+    /// Rejected: there are none.
     fn ReleaseSharedAllocator(
         _env: Shared<'_, Env>,
         _ep_device: *const OrtEpDevice,
         _mem_type: i32,
     ) {
-        Err(Error::argument("ep_device", "is not a device: there are none"))
+        Err(Error::argument("ep_device", "has no memory of its own: the CPU provider uses the default allocator"))
     }
 }

@@ -22,6 +22,10 @@ pub(crate) struct CustomOpDomain {
 }
 
 impl CustomOpDomain {
+    pub(crate) fn name(&self) -> &str {
+        &self.domain
+    }
+
     fn ops(&self) -> Vec<CustomOp> {
         self.ops.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -2,49 +2,97 @@
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
-use std::ffi::{CString, c_char};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ffi::CString;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ort_session::Tensor;
 use ort_session::model::{Graph, Model, ModelInfo, Node, Text, Value as Declared};
-use ort_sys::{OrtNode, OrtValueInfo};
 
+use crate::edit_check::check_change;
 use crate::editor_types::ValueInfo;
 use crate::env::Env;
 use crate::error::{Error, text};
-use crate::ffi::{Boxes, MutArray, Out, OutHandle, OutRef, Outs, Shared, Taken, export, opaque};
+use crate::ffi::{Boxes, OutHandle, Shared, Taken, export};
+use crate::model_source::Source;
 use crate::op_attr::{OpAttr, tensor_of_model, to_model};
-use crate::session::{Session, Source};
+use crate::session::Session;
 use crate::session_options::SessionOptions;
 use crate::value::Value;
 
+/// The IR version of models that are built.
+pub(crate) const IR_VERSION: i64 = 11;
+
+/// Whether an object was added to another, which owns it: a second time, it would be freed twice.
+#[derive(Debug, Default)]
+pub(crate) struct Added(AtomicBool);
+
+impl Added {
+    /// Marks an argument; an error if it is marked.
+    fn mark(&self, name: &str) -> Result<(), Error> {
+        match self.0.swap(true, Ordering::Relaxed) {
+            true => Err(Error::argument(name, "has already been added, or is there twice")),
+            false => Ok(()),
+        }
+    }
+
+    /// Marks all of these, or none.
+    fn mark_all(values: &Boxes<ValueInfo>, name: &str) -> Result<(), Error> {
+        for (i, value) in values.iter().enumerate() {
+            if let Err(error) = value.added.mark(name) {
+                values.iter().take(i).for_each(|it| it.added.0.store(false, Ordering::Relaxed));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A node: an operator, and its inputs and outputs by name.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct EditedNode {
-    node: Node<'static>,
+    /// The position in its graph.
+    pub(crate) id: usize,
+    pub(crate) node: Node<'static>,
     /// Name, operator and domain, for C.
-    texts: [CString; 3],
-    attrs: Vec<OpAttr>,
+    pub(crate) texts: [CString; 3],
+    #[expect(clippy::vec_box, reason = "the library took them as such")]
+    pub(crate) attrs: Vec<Box<OpAttr>>,
+    added: Added,
 }
 
 /// A graph: what a program has added to it.
 #[derive(Debug, Default)]
-pub(crate) struct EditedGraph(Mutex<Parts>);
+pub(crate) struct EditedGraph {
+    parts: Mutex<Parts>,
+    added: Added,
+}
 
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "programs keep pointers to what they have added")]
-struct Parts {
-    inputs: Vec<Box<ValueInfo>>,
-    outputs: Vec<Box<ValueInfo>>,
-    initializers: Vec<(String, Tensor)>,
-    nodes: Vec<Box<EditedNode>>,
+pub(crate) struct Parts {
+    /// `None` until the program sets them.
+    pub(crate) inputs: Option<Vec<Box<ValueInfo>>>,
+    /// As above.
+    pub(crate) outputs: Option<Vec<Box<ValueInfo>>>,
+    pub(crate) initializers: Vec<Initializer>,
+    pub(crate) nodes: Vec<Box<EditedNode>>,
 }
 
-/// A model: operator sets and a graph.
 #[derive(Debug)]
+pub(crate) struct Initializer {
+    name: String,
+    elements: Tensor,
+    /// What the program has added.
+    value: Box<Value>,
+}
+
+/// A model: operator sets and a graph, which copies share.
+#[derive(Clone, Debug)]
 pub(crate) struct EditedModel {
     opsets: Vec<(String, i64)>,
-    graph: Mutex<Option<Box<EditedGraph>>>,
+    graph: Arc<Mutex<Option<Box<EditedGraph>>>>,
 }
 
 fn owned(names: &[&str]) -> Vec<Text<'static>> {
@@ -58,55 +106,103 @@ fn declared(value: &ValueInfo) -> Declared<'static> {
 }
 
 /// The domain as models spell it.
-fn domain(domain: &str) -> &str {
+pub(crate) fn domain(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }
 
 impl EditedGraph {
-    fn parts(&self) -> MutexGuard<'_, Parts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The graph for a session, whose initializers share their memory with this one.
-    fn to_graph(&self) -> Graph<'static> {
+    /// Adds it to the graph of a model, whose initializers then share their memory with this one. The inputs and outputs are
+    /// replaced if the program has set them.
+    fn add_to(&self, graph: &mut Graph<'static>) {
         let parts = self.parts();
-        let names = |values: &[Box<ValueInfo>]| {
-            values.iter().map(|value| value.name().to_owned().into()).collect()
-        };
+        let sides = [(&parts.inputs, &mut graph.inputs), (&parts.outputs, &mut graph.outputs)];
+        for (values, names) in sides {
+            let Some(values) = values else { continue };
+            *names = values.iter().map(|value| value.name().to_owned().into()).collect();
+            graph.values.extend(values.iter().map(|value| declared(value)));
+        }
         let initializers = parts.initializers.iter();
-        Graph {
-            values: parts
-                .inputs
-                .iter()
-                .chain(&parts.outputs)
-                .map(|value| declared(value))
-                .collect(),
-            inputs: names(&parts.inputs),
-            outputs: names(&parts.outputs),
-            initializers: initializers.map(|(n, it)| tensor_of_model(n, it.clone())).collect(),
-            nodes: parts.nodes.iter().map(|node| node.node.clone()).collect(),
-            ..Graph::default()
+        let initializers = initializers.map(|it| tensor_of_model(&it.name, it.elements.clone()));
+        graph.initializers.extend(initializers);
+        graph.nodes.extend(parts.nodes.iter().map(|node| node.node.clone()));
+    }
+}
+
+/// Domains that a model need not import, and the version that is then meant, as in onnxruntime: the newest.
+const KNOWN: [(&str, i64); 2] = [("ai.onnx.ml", 5), ("com.microsoft", 1)];
+
+/// Imports known domains of nodes, and those of custom operators.
+fn import_known(model: &mut Model<'_>, custom: &[&str]) {
+    let known = KNOWN.into_iter().chain(custom.iter().map(|&domain| (domain, 1)));
+    for (domain, version) in known {
+        let is_used = model.graph.nodes.iter().any(|node| node.domain == domain);
+        if is_used && model.info.opset(domain).is_none() {
+            model.info.opsets.push((domain.to_owned(), version));
         }
     }
 }
 
 impl EditedModel {
-    /// The model as a session takes it.
-    fn to_model(&self) -> Result<Model<'static>, Error> {
+    /// The graph, which the program has added.
+    fn graph(&self) -> Result<MutexGuard<'_, Option<Box<EditedGraph>>>, Error> {
         let graph = self.graph.lock().unwrap_or_else(PoisonError::into_inner);
-        let graph = graph.as_ref().ok_or_else(|| Error::argument("model", "has no graph"))?;
-        let graph = graph.to_graph();
+        match *graph {
+            Some(_) => Ok(graph),
+            None => Err(Error::argument("model", "has no graph")),
+        }
+    }
+
+    /// Changes a model of a session with these custom domains, unless the result is invalid.
+    pub(crate) fn apply_to(
+        &self,
+        model: &mut Model<'static>,
+        custom: &[&str],
+    ) -> Result<(), Error> {
+        let mut changed = model.clone();
+        for (domain, version) in &self.opsets {
+            match changed.info.opset(domain) {
+                Some(found) if found == *version => {}
+                None => changed.info.opsets.push((domain.clone(), *version)),
+                Some(found) => {
+                    let text = format!(
+                        "has version {version} of `{domain}`, and the session's has {found}"
+                    );
+                    return Err(Error::argument("model", text));
+                }
+            }
+        }
+        self.graph()?.iter().for_each(|edited| edited.add_to(&mut changed.graph));
+        import_known(&mut changed, custom);
+        check_change(model, &changed)?;
+        *model = changed;
+        Ok(())
+    }
+
+    /// The model as a session takes it.
+    pub(crate) fn to_model(&self) -> Result<Model<'static>, Error> {
+        let mut graph = Graph::default();
+        self.graph()?.iter().for_each(|edited| edited.add_to(&mut graph));
         if graph.outputs.is_empty() {
             return Err(Error::argument("model", "has a graph without outputs"));
         }
-        let info =
-            ModelInfo { ir_version: 11, opsets: self.opsets.clone(), ..ModelInfo::default() };
-        Ok(Model { info, graph })
+        if self.opsets.iter().all(|(domain, _)| !domain.is_empty()) {
+            let text = "does not specify the version of the operator set of the ONNX domain";
+            return Err(Error::argument("model", text));
+        }
+        let opsets = self.opsets.clone();
+        let info = ModelInfo { ir_version: IR_VERSION, opsets, ..ModelInfo::default() };
+        let mut model = Model { info, graph };
+        import_known(&mut model, &[]);
+        Ok(model)
     }
 }
 
 export! {
-    /// The attributes are copied.
+    /// The node owns the attributes from then on.
     fn CreateNode(
         operator_name: &str,
         domain_name: &str,
@@ -115,7 +211,7 @@ export! {
         input_names_len: usize,
         output_names: Vec<&str>[output_names_len],
         output_names_len: usize,
-        attributes: MutArray<'_, OpAttr>[attribs_len],
+        attributes: Boxes<OpAttr>[attribs_len],
         attribs_len: usize,
         node: OutHandle<'_, EditedNode>,
     ) {
@@ -123,20 +219,22 @@ export! {
         if operator_name.is_empty() {
             return Err(Error::argument("operator_name", "is empty"));
         }
-        let attrs: Vec<OpAttr> = attributes.0.into_iter().cloned().collect();
-        let made = attrs.iter().map(|it| Ok((it.name().to_owned().into(), to_model(&it.attr)?)));
+        let made = attributes.iter().map(|it| Ok((it.name().to_owned().into(), to_model(&it.attr)?)));
+        let made = made.collect::<Result<_, Error>>()?;
         node.set(EditedNode {
+            id: 0,
             node: Node {
                 name: node_name.to_owned().into(),
                 domain: domain(domain_name).to_owned().into(),
                 op_type: operator_name.to_owned().into(),
                 inputs: owned(&input_names),
                 outputs: owned(&output_names),
-                attributes: made.collect::<Result<_, Error>>()?,
+                attributes: made,
                 ..Node::default()
             },
             texts: [node_name, operator_name, domain(domain_name)].map(text),
-            attrs,
+            attrs: attributes.take(),
+            added: Added::default(),
         });
         Ok(())
     }
@@ -163,7 +261,8 @@ export! {
         inputs_len: usize,
     ) {
         let _ = inputs_len;
-        graph.parts().inputs = inputs.take();
+        Added::mark_all(&inputs, "inputs")?;
+        graph.parts().inputs = Some(inputs.take());
         Ok(())
     }
 
@@ -174,7 +273,8 @@ export! {
         outputs_len: usize,
     ) {
         let _ = outputs_len;
-        graph.parts().outputs = outputs.take();
+        Added::mark_all(&outputs, "outputs")?;
+        graph.parts().outputs = Some(outputs.take());
         Ok(())
     }
 
@@ -188,30 +288,39 @@ export! {
         if name.is_empty() {
             return Err(Error::argument("name", "is empty"));
         }
+        let mut parts = graph.parts();
+        if parts.initializers.iter().any(|it| it.name == name) {
+            return Err(Error::argument("name", format!("is `{name}`, which the graph has already")));
+        }
+        if parts.initializers.iter().any(|it| ptr::eq(&*it.value, tensor.get())) {
+            return Err(Error::argument("tensor", "has already been added"));
+        }
         let elements = tensor.get().lent()?;
-        drop(tensor.take());
-        graph.parts().initializers.push((name.to_owned(), elements));
+        let value = tensor.take();
+        parts.initializers.push(Initializer { name: name.to_owned(), elements, value });
         Ok(())
     }
 
     /// The graph owns the node from then on.
     fn AddNodeToGraph(graph: Shared<'_, EditedGraph>, node: Taken<EditedNode>) {
-        graph.parts().nodes.push(node.take());
+        node.get().added.mark("node")?;
+        let (mut parts, mut node) = (graph.parts(), node.take());
+        node.id = parts.nodes.len();
+        parts.nodes.push(node);
         Ok(())
     }
 
+    /// A model that changes another one needs no operator sets of its own.
     fn CreateModel(
         domain_names: Vec<&str>[opset_entries_len],
         opset_versions: &[i32][opset_entries_len],
         opset_entries_len: usize,
         model: OutHandle<'_, EditedModel>,
     ) {
-        if opset_entries_len == 0 {
-            return Err(Error::argument("opset_entries_len", "is 0: a model needs an operator set"));
-        }
+        let _ = opset_entries_len;
         let opsets = domain_names.iter().zip(opset_versions);
         let opsets = opsets.map(|(name, &version)| (domain(name).to_owned(), version.into()));
-        model.set(EditedModel { opsets: opsets.collect(), graph: Mutex::new(None) });
+        model.set(EditedModel { opsets: opsets.collect(), graph: Arc::default() });
         Ok(())
     }
 
@@ -221,6 +330,7 @@ export! {
         if there.is_some() {
             return Err(Error::argument("model", "has a graph already"));
         }
+        graph.get().added.mark("graph")?;
         *there = Some(graph.take());
         Ok(())
     }
@@ -237,112 +347,6 @@ export! {
         out: OutHandle<'_, Session>,
     ) {
         out.set(Source::Model(Box::new(model.to_model()?)).session(env, options)?);
-        Ok(())
-    }
-
-    fn SessionGetOpsetForDomain(session: &Session, domain: &str, opset: Out<'_, i32>) {
-        let metadata = session.session.metadata();
-        let name = if domain == "ai.onnx" { "" } else { domain };
-        let none = || Error::invalid(format!("the model does not use the domain `{domain}`"));
-        let found = metadata.model.opset(name).ok_or_else(none)?;
-        opset.set(i32::try_from(found).unwrap_or(i32::MAX));
-        Ok(())
-    }
-
-    /// The pointers are valid as long as the node.
-    fn Node_GetName(node: &EditedNode, node_name: Out<'_, *const c_char>) {
-        node_name.set(node.texts[0].as_ptr());
-        Ok(())
-    }
-
-    fn Node_GetOperatorType(node: &EditedNode, operator_type: Out<'_, *const c_char>) {
-        operator_type.set(node.texts[1].as_ptr());
-        Ok(())
-    }
-
-    fn Node_GetDomain(node: &EditedNode, domain_name: Out<'_, *const c_char>) {
-        domain_name.set(node.texts[2].as_ptr());
-        Ok(())
-    }
-
-    fn Node_GetNumInputs(node: &EditedNode, num_inputs: Out<'_, usize>) {
-        num_inputs.set(node.node.inputs.len());
-        Ok(())
-    }
-
-    fn Node_GetNumOutputs(node: &EditedNode, num_outputs: Out<'_, usize>) {
-        num_outputs.set(node.node.outputs.len());
-        Ok(())
-    }
-
-    fn Node_GetNumAttributes(node: &EditedNode, num_attributes: Out<'_, usize>) {
-        num_attributes.set(node.attrs.len());
-        Ok(())
-    }
-
-    /// Null if there is none. It lives as long as the node.
-    fn Node_GetAttributeByName(
-        node: &EditedNode,
-        attribute_name: &str,
-        attribute: OutRef<'_, OpAttr>,
-    ) {
-        match node.attrs.iter().find(|attr| attr.name() == attribute_name) {
-            Some(found) => attribute.set(found),
-            None => attribute.set_none(),
-        }
-        Ok(())
-    }
-
-    fn Graph_GetNumInputs(graph: &EditedGraph, num_inputs: Out<'_, usize>) {
-        num_inputs.set(graph.parts().inputs.len());
-        Ok(())
-    }
-
-    fn Graph_GetNumOutputs(graph: &EditedGraph, num_outputs: Out<'_, usize>) {
-        num_outputs.set(graph.parts().outputs.len());
-        Ok(())
-    }
-
-    fn Graph_GetNumInitializers(graph: &EditedGraph, num_initializers: Out<'_, usize>) {
-        num_initializers.set(graph.parts().initializers.len());
-        Ok(())
-    }
-
-    fn Graph_GetNumNodes(graph: &EditedGraph, num_nodes: Out<'_, usize>) {
-        num_nodes.set(graph.parts().nodes.len());
-        Ok(())
-    }
-
-    /// The value infos live as long as the graph.
-    fn Graph_GetInputs(
-        graph: &EditedGraph,
-        inputs: Outs<'_, *const OrtValueInfo>[num_inputs],
-        num_inputs: usize,
-    ) {
-        let _ = num_inputs;
-        inputs.fill(graph.parts().inputs.iter().map(|value| opaque(&**value)));
-        Ok(())
-    }
-
-    /// The value infos live as long as the graph.
-    fn Graph_GetOutputs(
-        graph: &EditedGraph,
-        outputs: Outs<'_, *const OrtValueInfo>[num_outputs],
-        num_outputs: usize,
-    ) {
-        let _ = num_outputs;
-        outputs.fill(graph.parts().outputs.iter().map(|value| opaque(&**value)));
-        Ok(())
-    }
-
-    /// The nodes live as long as the graph.
-    fn Graph_GetNodes(
-        graph: &EditedGraph,
-        nodes: Outs<'_, *const OrtNode>[num_nodes],
-        num_nodes: usize,
-    ) {
-        let _ = num_nodes;
-        nodes.fill(graph.parts().nodes.iter().map(|node| opaque(&**node)));
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use std::ffi::{CString, c_char};
 
 use ort_session::Type;
 
+use crate::editor::Added;
 use crate::element_type::defined;
 use crate::error::{Error, text};
 use crate::ffi::{Out, OutHandle, OutRef, export};
@@ -17,11 +18,12 @@ use crate::type_info::TypeInfo;
 pub(crate) struct ValueInfo {
     name: CString,
     ty: TypeInfo,
+    pub(crate) added: Added,
 }
 
 impl ValueInfo {
     pub(crate) fn new(name: &str, ty: &Type) -> Self {
-        Self { name: text(name), ty: TypeInfo::of(ty) }
+        Self { name: text(name), ty: TypeInfo::of(ty), added: Added::default() }
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -9,9 +9,10 @@ use std::ffi::{c_char, c_void};
 use std::io::{Write as _, stderr};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use ort_session::{Listener, LogEvent, Severity};
+use ort_session::{Listener, LogEvent, Severity, SharedPool};
 use ort_sys::OrtLoggingFunction;
 
+use crate::devices::Devices;
 use crate::error::Error;
 use crate::ffi::{
     AllocatedStrings, EnvOptions, Logger, Out, OutHandle, Shared, default_allocator, export,
@@ -29,6 +30,9 @@ pub(crate) struct Env {
     pub(crate) listener: Option<Listener>,
     /// Options of its threads.
     pub(crate) threading: Option<Threading>,
+    /// Its threads, for sessions without their own.
+    pub(crate) pool: SharedPool,
+    pub(crate) devices: Devices,
 }
 
 impl Env {
@@ -46,6 +50,8 @@ impl Env {
             severity: AtomicI32::new(severity),
             listener: logger.map(listener),
             threading: threading.cloned(),
+            pool: SharedPool::default(),
+            devices: Devices::default(),
         })
     }
 

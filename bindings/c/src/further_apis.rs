@@ -1,7 +1,6 @@
 //! The tables besides the main one: model editor and compile API.
 //!
-//! ort-sys does not declare the newest functions of all of them. Programs find functions there that return
-//! `ORT_NOT_IMPLEMENTED`, as they would in a library without these functions.
+//! Programs find functions behind the last one of each that return `ORT_NOT_IMPLEMENTED`, as they would in a library without these functions.
 
 #![expect(
     clippy::missing_transmute_annotations,
@@ -14,8 +13,8 @@ use std::ptr::null;
 use ort_sys::{OrtCompileApi, OrtModelEditorApi, OrtStatusPtr};
 
 use crate::error::Error;
-use crate::ffi::{export, guard, with_enums};
-use crate::{compile, editor, editor_types, missing};
+use crate::ffi::{CompileApi, export, guard, with_enums};
+use crate::{compile, editor, editor_session, editor_types};
 
 /// A table, with room for functions that are not declared.
 #[repr(C)]
@@ -45,33 +44,44 @@ static EDITOR: Longer<OrtModelEditorApi> = Longer {
         CreateModel: editor::CreateModel,
         AddGraphToModel: editor::AddGraphToModel,
         CreateSessionFromModel: editor::CreateSessionFromModel,
-        CreateModelEditorSession: missing::CreateModelEditorSession,
-        CreateModelEditorSessionFromArray: missing::CreateModelEditorSessionFromArray,
-        SessionGetOpsetForDomain: editor::SessionGetOpsetForDomain,
-        ApplyModelToModelEditorSession: missing::ApplyModelToModelEditorSession,
-        FinalizeModelEditorSession: missing::FinalizeModelEditorSession,
+        CreateModelEditorSession: editor_session::CreateModelEditorSession,
+        CreateModelEditorSessionFromArray: editor_session::CreateModelEditorSessionFromArray,
+        SessionGetOpsetForDomain: editor_session::SessionGetOpsetForDomain,
+        ApplyModelToModelEditorSession: editor_session::ApplyModelToModelEditorSession,
+        FinalizeModelEditorSession: editor_session::FinalizeModelEditorSession,
     },
     rest: [undeclared; 32],
 };
 
-static COMPILE: Longer<OrtCompileApi> = Longer {
-    api: OrtCompileApi {
-        ReleaseModelCompilationOptions: compile::ReleaseModelCompilationOptions,
-        CreateModelCompilationOptionsFromSessionOptions:
-            compile::CreateModelCompilationOptionsFromSessionOptions,
-        ModelCompilationOptions_SetInputModelPath:
-            compile::ModelCompilationOptions_SetInputModelPath,
-        ModelCompilationOptions_SetInputModelFromBuffer:
-            compile::ModelCompilationOptions_SetInputModelFromBuffer,
-        ModelCompilationOptions_SetOutputModelPath:
-            compile::ModelCompilationOptions_SetOutputModelPath,
-        ModelCompilationOptions_SetOutputModelExternalInitializersFile:
-            compile::ModelCompilationOptions_SetOutputModelExternalInitializersFile,
-        ModelCompilationOptions_SetOutputModelBuffer:
-            compile::ModelCompilationOptions_SetOutputModelBuffer,
-        ModelCompilationOptions_SetEpContextEmbedMode:
-            compile::ModelCompilationOptions_SetEpContextEmbedMode,
-        CompileModel: compile::CompileModel,
+static COMPILE: Longer<CompileApi> = Longer {
+    api: CompileApi {
+        api: OrtCompileApi {
+            ReleaseModelCompilationOptions: compile::ReleaseModelCompilationOptions,
+            CreateModelCompilationOptionsFromSessionOptions:
+                compile::CreateModelCompilationOptionsFromSessionOptions,
+            ModelCompilationOptions_SetInputModelPath:
+                compile::ModelCompilationOptions_SetInputModelPath,
+            ModelCompilationOptions_SetInputModelFromBuffer:
+                compile::ModelCompilationOptions_SetInputModelFromBuffer,
+            ModelCompilationOptions_SetOutputModelPath:
+                compile::ModelCompilationOptions_SetOutputModelPath,
+            ModelCompilationOptions_SetOutputModelExternalInitializersFile:
+                compile::ModelCompilationOptions_SetOutputModelExternalInitializersFile,
+            ModelCompilationOptions_SetOutputModelBuffer:
+                compile::ModelCompilationOptions_SetOutputModelBuffer,
+            ModelCompilationOptions_SetEpContextEmbedMode:
+                compile::ModelCompilationOptions_SetEpContextEmbedMode,
+            CompileModel: compile::CompileModel,
+        },
+        set_flags: compile::ModelCompilationOptions_SetFlags,
+        set_ep_context_binary_information:
+            compile::ModelCompilationOptions_SetEpContextBinaryInformation,
+        set_graph_optimization_level: compile::ModelCompilationOptions_SetGraphOptimizationLevel,
+        set_output_model_write_func: compile::ModelCompilationOptions_SetOutputModelWriteFunc,
+        set_output_model_get_initializer_location_func:
+            compile::ModelCompilationOptions_SetOutputModelGetInitializerLocationFunc,
+        set_input_model: compile::ModelCompilationOptions_SetInputModel,
+        set_ep_context_data_write_func: compile::ModelCompilationOptions_SetEpContextDataWriteFunc,
     },
     rest: [undeclared; 32],
 };

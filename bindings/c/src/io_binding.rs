@@ -43,7 +43,7 @@ impl IoBinding {
     }
 
     fn bind_output(&self, name: &str, to: Option<Value>) -> Result<(), Error> {
-        if self.session.outputs.iter().all(|output| output.name != name) {
+        if !self.session.has_output(name) {
             return Err(Error::invalid(format!("Failed to find output name: {name}")));
         }
         let mut bound = self.bound();
@@ -68,6 +68,7 @@ impl IoBinding {
 
 export! {
     fn CreateIoBinding(session: Shared<'_, Session>, out: OutHandle<'_, IoBinding>) {
+        session.ready()?;
         out.set(IoBinding { session: Session::clone(&session), bound: Mutex::default() });
         Ok(())
     }

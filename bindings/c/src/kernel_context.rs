@@ -177,6 +177,19 @@ export! {
         Ok(())
     }
 
+    /// The output, if it exists: it overwrites an input, or `GetOutput` has created it. Null otherwise: the kernel creates it.
+    fn KernelContext_GetPreallocatedOutput(
+        context: &KernelContext<'_, '_>,
+        output_index: usize,
+        output: Out<'_, *mut OrtValue>,
+    ) {
+        let n = context.made.len();
+        let none = || Error::argument("output_index", format!("is {output_index}, and there are {n} outputs"));
+        let made = context.made.get(output_index).ok_or_else(none)?;
+        output.set(made.get().map_or(null_mut(), |value| opaque(value).cast_mut()));
+        Ok(())
+    }
+
     fn KernelContext_GetLogger(
         context: &KernelContext<'_, '_>,
         logger: OutRef<'_, KernelLogger>,

@@ -15,11 +15,11 @@ const NO_VERSION: i64 = i64::MAX;
 
 /// The metadata in a model's file.
 #[derive(Debug)]
-pub(crate) struct Metadata(ModelInfo);
+pub(crate) struct Metadata(pub(crate) ModelInfo);
 
 export! {
     fn SessionGetModelMetadata(session: &Session, out: OutHandle<'_, Metadata>) {
-        out.set(Metadata(session.session.metadata().model.clone()));
+        out.set(Metadata(session.model().clone()));
         Ok(())
     }
 

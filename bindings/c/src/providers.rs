@@ -6,14 +6,14 @@ use std::ffi::{c_char, c_void};
 
 use ort_sys::{
     EpSelectionDelegate, OrtCANNProviderOptions, OrtCUDAProviderOptions, OrtCUDAProviderOptionsV2,
-    OrtCompiledModelCompatibility, OrtDnnlProviderOptions, OrtEpDevice, OrtHardwareDevice,
-    OrtMIGraphXProviderOptions, OrtOpenVINOProviderOptions, OrtROCMProviderOptions,
-    OrtReadNamedBufferFunc, OrtTensorRTProviderOptions, OrtTensorRTProviderOptionsV2,
+    OrtDnnlProviderOptions, OrtMIGraphXProviderOptions, OrtOpenVINOProviderOptions,
+    OrtROCMProviderOptions, OrtReadNamedBufferFunc, OrtTensorRTProviderOptions,
+    OrtTensorRTProviderOptionsV2,
 };
 
 use crate::env::Env;
 use crate::error::Error;
-use crate::ffi::{Allocator, Out, Outs, Shared, export};
+use crate::ffi::{Allocator, Out, Shared, export};
 use crate::session::Session;
 use crate::session_options::SessionOptions;
 
@@ -33,10 +33,6 @@ fn missing(name: &str) -> Error {
         "{name} execution provider is not enabled in this build: the only one is {}, which is always used",
         AVAILABLE[0]
     ))
-}
-
-fn no_device() -> Error {
-    Error::invalid("there are no plugin devices")
 }
 
 /// A function that appends a provider that is not available.
@@ -173,18 +169,6 @@ export! {
         Err(missing("VitisAI"))
     }
 
-    fn SessionOptionsAppendExecutionProvider_V2(
-        _session_options: &mut SessionOptions,
-        _env: Shared<'_, Env>,
-        _ep_devices: *const *const OrtEpDevice,
-        _num_ep_devices: usize,
-        _ep_option_keys: *const *const c_char,
-        _ep_option_vals: *const *const c_char,
-        _num_ep_options: usize,
-    ) {
-        Err(no_device())
-    }
-
     fn GetExecutionProviderApi(
         provider_name: &str,
         _version: u32,
@@ -243,43 +227,5 @@ export! {
     /// Rejected: none was registered.
     fn UnregisterExecutionProviderLibrary(_env: Shared<'_, Env>, registration_name: &str) {
         Err(Error::fail(format!("no library was registered as {registration_name}")))
-    }
-
-    /// None.
-    fn GetEpDevices(
-        _env: &Env,
-        ep_devices: Out<'_, *const *const OrtEpDevice>,
-        num_ep_devices: Out<'_, usize>,
-    ) {
-        ep_devices.set(std::ptr::null());
-        num_ep_devices.set(0);
-        Ok(())
-    }
-
-    /// None.
-    fn GetNumHardwareDevices(_env: &Env, num_devices: Out<'_, usize>) {
-        num_devices.set(0);
-        Ok(())
-    }
-
-    /// None.
-    fn GetHardwareDevices(
-        _env: &Env,
-        _devices: Outs<'_, *const OrtHardwareDevice>[num_devices],
-        num_devices: usize,
-    ) {
-        match num_devices {
-            0 => Ok(()),
-            _ => Err(Error::argument("num_devices", "is not the number of devices, 0")),
-        }
-    }
-
-    fn GetModelCompatibilityForEpDevices(
-        _ep_devices: *const *const OrtEpDevice,
-        _num_ep_devices: usize,
-        _compatibility_info: *const c_char,
-        _out_status: Out<'_, OrtCompiledModelCompatibility>,
-    ) {
-        Err(no_device())
     }
 }

@@ -64,10 +64,11 @@ impl Session {
         }
         let memory_report = options.memory_report.as_deref();
         let options = options.options.clone().outputs(made.iter().map(|(_, name, _)| *name));
-        let run = || self.session.run_into(views, bound, &options);
+        let session = self.ready()?;
+        let run = || session.run_into(views, bound, &options);
         let values = with_listener(self.listener.as_ref(), run)?.into_values();
         if let Some(path) = memory_report {
-            memory_report::write(&self.session, path)?;
+            memory_report::write(session, path)?;
         }
         let mut new = Vec::with_capacity(made.len());
         for ((at, _, there), value) in made.into_iter().zip(values) {

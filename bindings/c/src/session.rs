@@ -7,36 +7,58 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use ort_session::ValueDescription;
-use ort_session::model::Model;
-use ort_session::{
-    Listener, LoadError, LogEvent, ModelBytes, Optimized, SessionBuilder, SessionError, Severity,
-};
-use ort_sys::{OrtEpDevice, OrtErrorCode, OrtMemoryInfo};
+use ort_session::{Listener, LogEvent, ModelInfo, Severity, Type, ValueDescription};
+use ort_sys::{OrtEpDevice, OrtMemoryInfo};
 
+use crate::assignment::Assignments;
+use crate::editor_session::Draft;
 use crate::env::Env;
 use crate::error::Error;
-use crate::ffi::{Allocator, Block, Memory, Out, OutHandle, Outs, Shared, export, opaque};
+use crate::ffi::{Allocator, Memory, Out, OutHandle, Outs, Shared, export, opaque};
 use crate::memory_info::CPU;
 use crate::memory_report;
+use crate::model_source::Source;
 use crate::session_options::SessionOptions;
 use crate::type_info::TypeInfo;
 
-/// A model that is ready to run.
+/// A model that is ready to run, or that a program still changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
-    pub(crate) session: Arc<ort_session::Session>,
+    state: State,
     /// Receives its messages, unless the process has a listener.
     pub(crate) listener: Option<Listener>,
     /// The required inputs.
-    pub(crate) inputs: Arc<[ValueDescription]>,
+    inputs: Arc<[Described]>,
     /// The inputs that the model has a default for.
-    overridable: Arc<[ValueDescription]>,
-    pub(crate) outputs: Arc<[ValueDescription]>,
+    overridable: Arc<[Described]>,
+    outputs: Arc<[Described]>,
     /// When profiling started, in nanoseconds; 0 without it.
     profiling_start: u64,
     /// Where its memory is reported when it is released.
-    memory_report: Option<PathBuf>,
+    pub(crate) memory_report: Option<PathBuf>,
+    /// Its nodes, if the program wants to know them.
+    pub(crate) assignments: Option<Arc<Assignments>>,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Ready(Arc<ort_session::Session>),
+    Draft(Arc<Draft>),
+}
+
+/// An input or output.
+#[derive(Clone, Debug)]
+pub(crate) struct Described {
+    pub(crate) name: String,
+    pub(crate) ty: Type,
+    /// Whether the model has a default for the input.
+    pub(crate) has_default: bool,
+}
+
+impl From<ValueDescription> for Described {
+    fn from(of: ValueDescription) -> Self {
+        Self { name: of.name, ty: of.ty, has_default: of.has_default }
+    }
 }
 
 /// `OrtPrepackedWeightsContainer`: weights that sessions share. Accepted; sessions of one mapped file share its
@@ -50,108 +72,72 @@ impl Session {
         listener: Option<Listener>,
         profiling_start: u64,
     ) -> Self {
-        let inputs = session.inputs();
+        let of = |values: Vec<ValueDescription>| values.into_iter().map(Into::into).collect();
+        let values = (of(session.inputs()), of(session.outputs()));
+        let state = State::Ready(Arc::new(session));
+        Self { profiling_start, ..Self::of(state, listener, values) }
+    }
+
+    /// A session of a model that the program changes before it is built.
+    pub(crate) fn of_draft(draft: Draft, listener: Option<Listener>) -> Self {
+        let values = draft.described();
+        Self::of(State::Draft(Arc::new(draft)), listener, values)
+    }
+
+    fn of(
+        state: State,
+        listener: Option<Listener>,
+        (inputs, outputs): (Vec<Described>, Vec<Described>),
+    ) -> Self {
         let (overridable, inputs): (Vec<_>, Vec<_>) =
             inputs.into_iter().partition(|input| input.has_default);
         Self {
-            outputs: session.outputs().into(),
+            state,
+            listener,
             inputs: inputs.into(),
             overridable: overridable.into(),
-            session: Arc::new(session),
-            listener,
-            profiling_start,
+            outputs: outputs.into(),
+            profiling_start: 0,
             memory_report: None,
+            assignments: None,
+        }
+    }
+
+    /// The session; an error while the program changes its model.
+    pub(crate) fn ready(&self) -> Result<&Arc<ort_session::Session>, Error> {
+        match &self.state {
+            State::Ready(session) => Ok(session),
+            State::Draft(_) => {
+                Err(Error::argument("session", "is not finalized: call FinalizeModelEditorSession"))
+            }
+        }
+    }
+
+    /// The model that the program changes; an error if it is not one, or not any more.
+    pub(crate) fn draft(&self) -> Result<&Draft, Error> {
+        match &self.state {
+            State::Draft(draft) => Ok(draft),
+            State::Ready(_) => {
+                let text = "was not created by CreateModelEditorSession, or is finalized";
+                Err(Error::argument("session", text))
+            }
+        }
+    }
+
+    /// What the model's file says.
+    pub(crate) fn model(&self) -> &ModelInfo {
+        match &self.state {
+            State::Ready(session) => &session.metadata().model,
+            State::Draft(draft) => draft.info(),
         }
     }
 
     pub(crate) fn has_input(&self, name: &str) -> bool {
         self.inputs.iter().chain(&*self.overridable).any(|input| input.name == name)
     }
-}
 
-/// A model: its bytes, or the path of its file.
-pub(crate) enum Source<'a> {
-    Bytes(&'a [u8]),
-    File(&'a Path),
-    /// Made by the program in memory.
-    Model(Box<Model<'static>>),
-}
-
-impl Source<'_> {
-    pub(crate) fn session(
-        self,
-        env: &Env,
-        options: Option<&SessionOptions>,
-    ) -> Result<Session, Error> {
-        let defaults = SessionOptions::default();
-        let options = options.unwrap_or(&defaults);
-        let (builder, listener) = (options.builder(env)?, options.listener(env));
-        let profiling_start = if options.is_profiled() { now() } else { 0 };
-        let session = with_listener(listener.as_ref(), || self.loaded(builder, options))?;
-        let memory_report = options.entries.get(memory_report::KEY).map(PathBuf::from);
-        Ok(Session { memory_report, ..Session::new(session, listener, profiling_start) })
-    }
-
-    fn loaded(
-        self,
-        builder: SessionBuilder,
-        options: &SessionOptions,
-    ) -> Result<ort_session::Session, Error> {
-        let Some(path) = &options.optimized_path else {
-            return match self {
-                Source::Bytes(bytes) => Ok(builder.commit(to_bytes(bytes, options)?)?),
-                Source::File(file) => {
-                    builder.commit_from_file(file).map_err(|it| of_file(it, file))
-                }
-                Source::Model(model) => Ok(builder.commit_model(*model)?),
-            };
-        };
-        let optimized = self.optimized(builder, options)?;
-        match path.extension().is_some_and(|it| it == "ort") {
-            true => optimized.write(path)?,
-            false => optimized.write_onnx(path)?,
-        };
-        Ok(optimized.commit()?)
-    }
-
-    pub(crate) fn optimized(
-        self,
-        builder: SessionBuilder,
-        options: &SessionOptions,
-    ) -> Result<Optimized, Error> {
-        match self {
-            Source::Bytes(bytes) => Ok(builder.optimize(to_bytes(bytes, options)?)?),
-            Source::File(file) => builder.optimize_from_file(file).map_err(|it| of_file(it, file)),
-            Source::Model(model) => Ok(builder.optimize_model(*model)?),
-        }
-    }
-}
-
-/// The bytes: copied, unless the program promises to keep them.
-fn to_bytes(bytes: &[u8], options: &SessionOptions) -> Result<ModelBytes, Error> {
-    if bytes.is_empty() {
-        return Err(Error::argument("model_data", "is empty"));
-    }
-    let are_kept = |key| options.entries.get(key).is_some_and(|value| value == "1");
-    if are_kept("session.use_ort_model_bytes_directly") {
-        let block = Block::of_caller(bytes.as_ptr().cast_mut().cast(), bytes.len());
-        let block = block.ok_or_else(|| Error::null("model_data"))?;
-        return Ok(ModelBytes::from_owner(block));
-    }
-    Memory(bytes).to_model_bytes()
-}
-
-/// The error for a missing file: the model, or one that it needs.
-fn of_file(error: SessionError, path: &Path) -> Error {
-    match error {
-        SessionError::Load(LoadError::Missing { path: missing }) if missing == path => Error::new(
-            OrtErrorCode::ORT_NO_SUCHFILE,
-            format!("Load model from {0} failed: {0}: no such file", path.display()),
-        ),
-        SessionError::Load(LoadError::Missing { path }) => {
-            Error::fail(format!("the model needs {}: no such file", path.display()))
-        }
-        error => error.into(),
+    pub(crate) fn has_output(&self, name: &str) -> bool {
+        self.outputs.iter().any(|output| output.name == name)
     }
 }
 
@@ -164,12 +150,12 @@ pub(crate) fn with_listener<R>(listener: Option<&Listener>, body: impl FnOnce() 
 }
 
 /// The time since the epoch in nanoseconds.
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn at(values: &[ValueDescription], index: usize) -> Result<&ValueDescription, Error> {
+fn at(values: &[Described], index: usize) -> Result<&Described, Error> {
     let none = || Error::argument("index", format!("is {index}, and there are {}", values.len()));
     values.get(index).ok_or_else(none)
 }
@@ -234,7 +220,7 @@ export! {
     fn ReleaseSession(session: Option<Box<Session>>) -> () = (); {
         if let Some(session) = session
             && let Some(path) = &session.memory_report
-            && let Err(error) = memory_report::write(&session.session, path)
+            && let Err(error) = session.ready().and_then(|it| memory_report::write(it, path))
         {
             let warn = || LogEvent::emit(Severity::Warning, "", &error.message());
             with_listener(session.listener.as_ref(), warn);
@@ -322,7 +308,7 @@ export! {
     ) {
         let path = match session.profiling_start {
             0 => String::new(),
-            _ => session.session.end_profiling()?.display().to_string(),
+            _ => session.ready()?.end_profiling()?.display().to_string(),
         };
         out.set(allocator.text(&path)?);
         Ok(())

@@ -5,7 +5,7 @@
 use std::ffi::c_char;
 
 use crate::error::Error;
-use crate::ffi::{Files, Out, OutHandle, Room, export};
+use crate::ffi::{Files, Memory, Out, OutHandle, Room, export};
 use crate::key_values::KeyValues;
 use crate::session_options::SessionOptions;
 use crate::value::Value;
@@ -60,6 +60,18 @@ export! {
         options.entries.iter().for_each(|(key, value)| entries.set(key, value));
         out.set(entries);
         Ok(())
+    }
+
+    /// Accepted and not used: it is for models whose nodes a provider has compiled without weights.
+    fn SessionOptionsSetWeightlessSourceModelBuffer(
+        _options: &mut SessionOptions,
+        source_model_data: Memory<'_>[source_model_data_length],
+        source_model_data_length: usize,
+    ) {
+        match source_model_data.0.len() {
+            0 => Err(Error::argument("source_model_data_length", format!("is {source_model_data_length}"))),
+            _ => Ok(()),
+        }
     }
 
     /// The value's memory is kept, not copied.

@@ -48,6 +48,19 @@ impl SessionOptions {
         self.fields.insert(key, value.into());
     }
 
+    pub(crate) fn set_level(&mut self, level: i32) -> Result<(), Error> {
+        match level {
+            0..=3 | 99 => {
+                self.field("session.graph_optimization_level", level.to_string());
+                Ok(())
+            }
+            _ => {
+                let text = format!("is {level}, which is not a level");
+                Err(Error::argument("graph_optimization_level", text))
+            }
+        }
+    }
+
     /// A builder with the settings of the environment, of functions and of entries; later ones override earlier ones.
     pub(crate) fn builder(&self, env: &Env) -> Result<SessionBuilder, Error> {
         let mut builder = SessionBuilder::default().cancel(&self.cancel);
@@ -63,6 +76,9 @@ impl SessionOptions {
         let functions = of_env.map_or(self.functions, |threading| threading.functions);
         if let Some(threads) = functions.to_spawn()? {
             builder = builder.spawn_threads(threads);
+        }
+        if of_env.is_some() {
+            builder = builder.shared_pool(&env.pool);
         }
         for (key, value) in &self.fields {
             builder = builder.config(key, value)?;
@@ -252,13 +268,7 @@ export! {
         options: &mut SessionOptions,
         graph_optimization_level: i32,
     ) {
-        match graph_optimization_level {
-            level @ (0..=3 | 99) => {
-                options.field("session.graph_optimization_level", level.to_string());
-                Ok(())
-            }
-            level => Err(Error::argument("graph_optimization_level", format!("is {level}, which is not a level"))),
-        }
+        options.set_level(graph_optimization_level)
     }
 
     fn SetIntraOpNumThreads(options: &mut SessionOptions, intra_op_num_threads: i32) {

@@ -7,11 +7,31 @@ use std::ffi::c_char;
 use ort_session::{Tensor, TensorView, Value as Owned};
 
 use crate::error::Error;
-use crate::ffi::{Out, OutMemory, Outs, Shared, export};
+use crate::ffi::{Out, OutMemory, Outs, Shared, default_allocator, export};
 use crate::value::Value;
+
+impl Value {
+    /// Strings become what the program has written into their buffers.
+    pub(crate) fn update_strings(&self) -> Result<(), Error> {
+        let buffers = self.buffers();
+        if buffers.is_empty() {
+            return Ok(());
+        }
+        fill(self, |texts| {
+            buffers.iter().try_for_each(|(index, buffer)| {
+                let text = std::str::from_utf8(buffer.bytes());
+                let text = text.map_err(|_| Error::fail(format!("string {index} is not UTF-8")))?;
+                at(texts, *index)?;
+                text.clone_into(&mut texts[*index]);
+                Ok(())
+            })
+        })
+    }
+}
 
 /// Calls `read` with the strings of a value.
 fn read<R>(value: &Value, read: impl FnOnce(&[String]) -> Result<R, Error>) -> Result<R, Error> {
+    value.update_strings()?;
     let other = value.other().ok_or_else(not_strings)?;
     let view: TensorView<'_> = other.as_tensor()?.view();
     read(view.as_strings()?)
@@ -44,6 +64,7 @@ export! {
                 return Err(Error::argument("s_len", format!("is {s_len}, and there are {}", texts.len())));
             }
             texts.iter_mut().zip(s).for_each(|(to, from)| from.clone_into(to));
+            value.buffers().clear();
             Ok(())
         })
     }
@@ -52,20 +73,30 @@ export! {
         fill(&value, |texts| {
             at(texts, index)?;
             s.clone_into(&mut texts[index]);
+            value.buffers().retain(|(other, _)| *other != index);
             Ok(())
         })
     }
 
-    /// Not implemented: the bytes would become a string without a check that they are UTF-8.
+    /// The program writes the string into the buffer, which is valid until it is requested again, or the value is filled or
+    /// released. The string is what the buffer holds when the value is read: then it must be UTF-8.
     fn GetResizedStringTensorElementBuffer(
-        _value: Shared<'_, Value>,
-        _index: usize,
-        _length_in_bytes: usize,
-        _buffer: Out<'_, *mut c_char>,
+        value: Shared<'_, Value>,
+        index: usize,
+        length_in_bytes: usize,
+        buffer: Out<'_, *mut c_char>,
     ) {
-        Err(Error::not_implemented(
-            "GetResizedStringTensorElementBuffer: use FillStringTensorElement",
-        ))
+        let block = default_allocator().block(length_in_bytes)?;
+        read(&value, |texts| {
+            let bytes = at(texts, index)?.bytes();
+            block.bytes_mut().iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+            Ok(())
+        })?;
+        buffer.set(block.as_ptr().cast());
+        let mut buffers = value.buffers();
+        buffers.retain(|(other, _)| *other != index);
+        buffers.push((index, block));
+        Ok(())
     }
 
     fn GetStringTensorDataLength(value: &Value, len: Out<'_, usize>) {

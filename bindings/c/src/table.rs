@@ -61,43 +61,39 @@ table! {
         SessionOptionsSetLoadCancellationFlag GetMemPatternEnabled GetSessionExecutionMode
     }
     missing {
-        CreateOpaqueValue GetOpaqueValue CreateSparseTensorAsOrtValue FillSparseTensorCoo
-        FillSparseTensorCsr FillSparseTensorBlockSparse CreateSparseTensorWithValuesAsOrtValue
-        UseCooIndices UseCsrIndices UseBlockSparseIndices GetSparseTensorFormat
-        GetSparseTensorValuesTypeAndShape GetSparseTensorValues GetSparseTensorIndicesTypeShape
-        GetSparseTensorIndices GetTrainingApi HardwareDevice_Type HardwareDevice_VendorId
-        HardwareDevice_Vendor HardwareDevice_DeviceId HardwareDevice_Metadata EpDevice_EpName
-        EpDevice_EpVendor EpDevice_EpMetadata EpDevice_EpOptions EpDevice_Device GetEpApi
+        EpDevice_MemoryInfo CreateOpaqueValue GetOpaqueValue CreateSparseTensorAsOrtValue
+        FillSparseTensorCoo FillSparseTensorCsr FillSparseTensorBlockSparse
+        CreateSparseTensorWithValuesAsOrtValue UseCooIndices UseCsrIndices UseBlockSparseIndices
+        GetSparseTensorFormat GetSparseTensorValuesTypeAndShape GetSparseTensorValues
+        GetSparseTensorIndicesTypeShape GetSparseTensorIndices GetTrainingApi GetEpApi
         ValueInfo_GetValueProducer ValueInfo_GetValueNumConsumers ValueInfo_GetValueConsumers
         ValueInfo_GetInitializerValue ValueInfo_GetExternalInitializerInfo
         ValueInfo_IsRequiredGraphInput ValueInfo_IsOptionalGraphInput ValueInfo_IsGraphOutput
-        ValueInfo_IsConstantInitializer ValueInfo_IsFromOuterScope Graph_GetName
-        Graph_GetModelPath Graph_GetOnnxIRVersion Graph_GetNumOperatorSets Graph_GetOperatorSets
-        Graph_GetInitializers Graph_GetParentNode Graph_GetGraphView Node_GetId
-        Node_GetSinceVersion Node_GetInputs Node_GetOutputs Node_GetNumImplicitInputs
-        Node_GetImplicitInputs Node_GetAttributes Node_GetNumSubgraphs Node_GetSubgraphs
-        Node_GetGraph Node_GetEpName ReleaseExternalInitializerInfo
+        ValueInfo_IsConstantInitializer ValueInfo_IsFromOuterScope Graph_GetNumOperatorSets
+        Graph_GetOperatorSets Graph_GetInitializers Graph_GetParentNode Node_GetSinceVersion
+        Node_GetInputs Node_GetOutputs Node_GetNumImplicitInputs Node_GetImplicitInputs
+        Node_GetAttributes Node_GetNumSubgraphs Node_GetSubgraphs Node_GetGraph
+        CreateSyncStreamForEpDevice SyncStream_GetHandle ReleaseSyncStream GetInteropApi
+        RunOptionsSetSyncStream SetPerSessionThreadPoolCallbacks GetExperimentalFunction
+        GetModelPackageApi
+    }
+    external_info {
+        CreateExternalInitializerInfo ReleaseExternalInitializerInfo
         ExternalInitializerInfo_GetFilePath ExternalInitializerInfo_GetFileOffset
-        ExternalInitializerInfo_GetByteSize EpDevice_MemoryInfo CreateSyncStreamForEpDevice
-        SyncStream_GetHandle ReleaseSyncStream CopyTensors Graph_GetModelMetadata
-        CreateExternalInitializerInfo GetInteropApi GetHardwareDeviceEpIncompatibilityDetails
-        DeviceEpIncompatibilityDetails_GetReasonsBitmask DeviceEpIncompatibilityDetails_GetNotes
-        DeviceEpIncompatibilityDetails_GetErrorCode ReleaseDeviceEpIncompatibilityDetails
-        GetCompatibilityInfoFromModel GetCompatibilityInfoFromModelBytes
-        Session_GetEpGraphAssignmentInfo EpAssignedSubgraph_GetEpName
-        EpAssignedSubgraph_GetNodes EpAssignedNode_GetName EpAssignedNode_GetDomain
-        EpAssignedNode_GetOperatorType RunOptionsSetSyncStream SetPerSessionThreadPoolCallbacks
-        GetExperimentalFunction SessionOptionsSetWeightlessSourceModelBuffer
-        KernelContext_GetPreallocatedOutput GetModelPackageApi
+        ExternalInitializerInfo_GetByteSize
     }
     editor_types {
         ReleaseValueInfo GetValueInfoName GetValueInfoTypeInfo
     }
     editor {
-        ReleaseNode ReleaseGraph ReleaseModel Node_GetName Node_GetOperatorType Node_GetDomain
+        ReleaseNode ReleaseGraph ReleaseModel
+    }
+    graph_reading {
+        Node_GetName Node_GetOperatorType Node_GetDomain Node_GetId Node_GetEpName
         Node_GetNumInputs Node_GetNumOutputs Node_GetNumAttributes Node_GetAttributeByName
-        Graph_GetNumInputs Graph_GetNumOutputs Graph_GetNumInitializers Graph_GetNumNodes
-        Graph_GetInputs Graph_GetOutputs Graph_GetNodes
+        Graph_GetName Graph_GetModelPath Graph_GetOnnxIRVersion Graph_GetModelMetadata
+        Graph_GetGraphView Graph_GetNumInputs Graph_GetNumOutputs Graph_GetNumInitializers
+        Graph_GetNumNodes Graph_GetInputs Graph_GetOutputs Graph_GetNodes
     }
     further_apis {
         GetModelEditorApi GetCompileApi
@@ -121,10 +117,11 @@ table! {
         KernelInfoGetAttributeArray_int64 KernelInfoGetAttributeArray_string
     }
     kernel_context {
-        KernelContext_GetInputCount KernelContext_GetOutputCount KernelContext_GetInput
-        KernelContext_GetOutput KernelContext_GetLogger KernelContext_GetAllocator
-        KernelContext_GetScratchBuffer KernelContext_ParallelFor[_, _, _, _, _]
-        KernelContext_GetResource KernelContext_GetGPUComputeStream KernelContext_GetSyncStream
+        KernelContext_GetPreallocatedOutput KernelContext_GetInputCount KernelContext_GetOutputCount
+        KernelContext_GetInput KernelContext_GetOutput KernelContext_GetLogger
+        KernelContext_GetAllocator KernelContext_GetScratchBuffer
+        KernelContext_ParallelFor[_, _, _, _, _] KernelContext_GetResource
+        KernelContext_GetGPUComputeStream KernelContext_GetSyncStream
     }
     kernel_logger {
         Logger_LogMessage[_, _, _, _, _, _] Logger_GetLoggingSeverityLevel
@@ -150,8 +147,9 @@ table! {
         AddRunConfigEntry GetRunConfigEntry RunOptionsEnableProfiling RunOptionsDisableProfiling
     }
     tensors {
-        CreateTensorAsOrtValue[_, _, _, _, _] CreateTensorWithDataAsOrtValue[_, _, _, _, _, _, _]
-        GetTensorMutableData GetTensorTypeAndShape TensorAt GetTensorMemoryInfo
+        CopyTensors CreateTensorAsOrtValue[_, _, _, _, _]
+        CreateTensorWithDataAsOrtValue[_, _, _, _, _, _, _] GetTensorMutableData
+        GetTensorTypeAndShape TensorAt GetTensorMemoryInfo
         CreateTensorWithDataAndDeleterAsOrtValue[_, _, _, _, _, _, _] GetTensorSizeInBytes
         GetTensorData GetTensorElementTypeAndShapeDataReference
     }
@@ -202,8 +200,9 @@ table! {
         SetGlobalIntraOpThreadAffinity
     }
     session_entries {
-        AddSessionConfigEntry AddInitializer AddExternalInitializers HasSessionConfigEntry
-        GetSessionConfigEntry AddExternalInitializersFromMemory GetSessionOptionsConfigEntries
+        SessionOptionsSetWeightlessSourceModelBuffer AddSessionConfigEntry AddInitializer
+        AddExternalInitializers HasSessionConfigEntry GetSessionConfigEntry
+        AddExternalInitializersFromMemory GetSessionOptionsConfigEntries
     }
     io_binding {
         RunWithBinding CreateIoBinding ReleaseIoBinding BindInput BindOutput BindOutputToDevice
@@ -211,8 +210,8 @@ table! {
         SynchronizeBoundInputs SynchronizeBoundOutputs
     }
     providers {
-        UpdateTensorRTProviderOptionsWithValue SessionOptionsAppendExecutionProvider_CUDA SessionOptionsAppendExecutionProvider_ROCM
-        SessionOptionsAppendExecutionProvider_OpenVINO
+        UpdateTensorRTProviderOptionsWithValue SessionOptionsAppendExecutionProvider_CUDA
+        SessionOptionsAppendExecutionProvider_ROCM SessionOptionsAppendExecutionProvider_OpenVINO
         SessionOptionsAppendExecutionProvider_TensorRT SetCurrentGpuDeviceId GetCurrentGpuDeviceId
         SessionOptionsAppendExecutionProvider_TensorRT_V2 CreateTensorRTProviderOptions
         UpdateTensorRTProviderOptions GetTensorRTProviderOptionsAsString
@@ -229,11 +228,23 @@ table! {
         UpdateCUDAProviderOptionsWithValue GetCUDAProviderOptionsByName
         SessionOptionsAppendExecutionProvider_OpenVINO_V2
         SessionOptionsAppendExecutionProvider_VitisAI SetEpDynamicOptions
-        RegisterExecutionProviderLibrary UnregisterExecutionProviderLibrary GetEpDevices
-        SessionOptionsAppendExecutionProvider_V2 SessionOptionsSetEpSelectionPolicy[_, _]
-        SessionOptionsSetEpSelectionPolicyDelegate GetModelCompatibilityForEpDevices
-        GetNumHardwareDevices GetHardwareDevices SessionReleaseCapturedGraph
-        SessionOptionsSetEpContextDataReadFunc
+        RegisterExecutionProviderLibrary UnregisterExecutionProviderLibrary
+        SessionOptionsSetEpSelectionPolicy[_, _] SessionOptionsSetEpSelectionPolicyDelegate
+        SessionReleaseCapturedGraph SessionOptionsSetEpContextDataReadFunc
+    }
+    devices {
+        GetEpDevices GetNumHardwareDevices GetHardwareDevices
+        SessionOptionsAppendExecutionProvider_V2 GetModelCompatibilityForEpDevices
+        HardwareDevice_Type HardwareDevice_VendorId HardwareDevice_Vendor HardwareDevice_DeviceId
+        HardwareDevice_Metadata EpDevice_EpName EpDevice_EpVendor EpDevice_EpMetadata
+        EpDevice_EpOptions EpDevice_Device GetHardwareDeviceEpIncompatibilityDetails
+        DeviceEpIncompatibilityDetails_GetReasonsBitmask DeviceEpIncompatibilityDetails_GetNotes
+        DeviceEpIncompatibilityDetails_GetErrorCode ReleaseDeviceEpIncompatibilityDetails
+        GetCompatibilityInfoFromModel GetCompatibilityInfoFromModelBytes
+    }
+    assignment {
+        Session_GetEpGraphAssignmentInfo EpAssignedSubgraph_GetEpName EpAssignedSubgraph_GetNodes
+        EpAssignedNode_GetName EpAssignedNode_GetDomain EpAssignedNode_GetOperatorType
     }
     arena {
         CreateArenaCfg ReleaseArenaCfg CreateArenaCfgV2

@@ -5,11 +5,12 @@
 use std::ffi::c_void;
 
 use ort_session::DType;
-use ort_sys::ONNXTensorElementDataType;
+use ort_sys::{ONNXTensorElementDataType, OrtSyncStream};
 
 use crate::element_type::{defined, number};
+use crate::env::Env;
 use crate::error::Error;
-use crate::ffi::{Allocator, Block, Out, OutHandle, OutRef, Shared, export};
+use crate::ffi::{Allocator, Block, MutTargets, Out, OutHandle, OutRef, Shared, export};
 use crate::memory_info::{CPU, MemoryInfo};
 use crate::tensor_info::{TensorInfo, unsigned};
 use crate::value::Value;
@@ -36,7 +37,31 @@ fn over(data: *mut c_void, len: usize, dtype: DType, shape: Vec<usize>) -> Resul
     Value::of_block(block, dtype, shape)
 }
 
+/// Copies a tensor to one of the same type and shape.
+fn copy(from: &Value, to: &Value) -> Result<(), Error> {
+    if from.shape()? != to.shape()? {
+        return Err(Error::argument("dst_tensors", "has a tensor of another type or shape"));
+    }
+    let elements = if from.overlaps(to) { from.to_owned_value()? } else { from.lent()?.into() };
+    to.assign(elements)
+}
+
 export! {
+    /// All tensors are in the memory of the CPU.
+    fn CopyTensors(
+        _env: Shared<'_, Env>,
+        src_tensors: Vec<&Value>[num_tensors],
+        dst_tensors: MutTargets<'_, Value>[num_tensors],
+        stream: *mut OrtSyncStream,
+        num_tensors: usize,
+    ) {
+        let _ = num_tensors;
+        if !stream.is_null() {
+            return Err(Error::argument("stream", "is not null: the CPU has no streams"));
+        }
+        src_tensors.iter().zip(dst_tensors.0).try_for_each(|(from, to)| copy(from, to))
+    }
+
     fn CreateTensorAsOrtValue(
         allocator: Allocator<'_>,
         shape: &[i64][shape_len],

@@ -3,7 +3,9 @@
 
 #![expect(non_snake_case, reason = "names of the C API")]
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 
 use ort_session::{
     DType, InputValue, ModelBytes, Tensor, TensorView, TensorViewMut, Type, Value as Owned,
@@ -25,6 +27,8 @@ struct Shared {
     content: Content,
     /// The dimensions of a tensor, once C has requested them.
     dims: OnceLock<Vec<i64>>,
+    /// Memory in which the program writes strings, by their index: they are copied before they are read.
+    buffers: Mutex<Vec<(usize, Block)>>,
 }
 
 #[derive(Debug)]
@@ -37,7 +41,7 @@ enum Content {
 
 impl Value {
     fn new(content: Content) -> Self {
-        Self(Arc::new(Shared { content, dims: OnceLock::new() }))
+        Self(Arc::new(Shared { content, dims: OnceLock::new(), buffers: Mutex::default() }))
     }
 
     /// A value that a run created.
@@ -99,7 +103,10 @@ impl Value {
             Content::Numbers { block, dtype, shape } => {
                 Ok(TensorView::from_bytes(*dtype, shape, block.bytes())?.into())
             }
-            Content::Other(value) => Ok(read(value).clone().into()),
+            Content::Other(value) => {
+                self.update_strings()?;
+                Ok(read(value).clone().into())
+            }
         }
     }
 
@@ -118,6 +125,7 @@ impl Value {
     pub(crate) fn assign(&self, from: Owned) -> Result<(), Error> {
         match &self.0.content {
             Content::Other(value) => {
+                self.buffers().clear();
                 let mut value = write(value);
                 // Dimensions that C has requested cannot change.
                 match (&*value, &from) {
@@ -164,7 +172,10 @@ impl Value {
                 let bytes = ModelBytes::from_owner(self.clone());
                 Ok(Tensor::from_bytes(*dtype, shape, bytes.bytes().clone())?)
             }
-            Content::Other(value) => Ok(read(value).as_tensor()?.clone()),
+            Content::Other(value) => {
+                self.update_strings()?;
+                Ok(read(value).as_tensor()?.clone())
+            }
         }
     }
 
@@ -195,6 +206,11 @@ impl Value {
     pub(crate) fn dims(&self) -> Result<(DType, &[i64]), Error> {
         let (dtype, shape) = self.shape()?;
         Ok((dtype, self.0.dims.get_or_init(|| signed(&shape))))
+    }
+
+    /// The strings that the program writes.
+    pub(crate) fn buffers(&self) -> MutexGuard<'_, Vec<(usize, Block)>> {
+        self.0.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Other values: strings, sequences, maps, optionals.

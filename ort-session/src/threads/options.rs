@@ -6,7 +6,7 @@ use std::time::Duration;
 use ort_ep::Threads;
 use ort_threads::{Spawn, SystemThreads, Workers};
 
-use super::shared::{WorkerOptions, spin};
+use super::shared::{SharedPool, WorkerOptions, spin};
 use super::{Affinities, Helpers, Pool, ThreadCount};
 use crate::builder::SessionBuilder;
 use crate::error::SessionError;
@@ -18,6 +18,7 @@ pub(crate) struct PoolOptions {
     pub(crate) is_own: bool,
     /// Starts the workers.
     pub(crate) spawn: Option<Arc<dyn Spawn>>,
+    pub(crate) shared: Option<SharedPool>,
     pub(crate) spinning: Spinning,
     pub(crate) between_runs: Option<Duration>,
     pub(crate) affinities: Affinities,
@@ -86,6 +87,9 @@ impl PoolOptions {
     fn workers(&self, n_workers: usize) -> Result<Arc<Workers>, SessionError> {
         let spin = spin(self.spinning.time(), self.between_runs);
         let options = WorkerOptions { n_workers, spin, affinities: self.affinities.clone() };
+        if let Some(pool) = &self.shared {
+            return pool.workers(options, self.spawn.as_deref().unwrap_or(&SystemThreads));
+        }
         match &self.spawn {
             Some(threads) => options.start(&**threads),
             None if self.is_own => options.start(&SystemThreads),
@@ -141,6 +145,14 @@ impl SessionBuilder {
     #[must_use]
     pub fn spawn_threads(mut self, threads: Arc<dyn Spawn>) -> Self {
         self.pool.spawn = Some(threads);
+        self
+    }
+
+    /// Uses the workers of this pool, which other sessions with the same thread count, spin durations and affinities use,
+    /// too. The first of them starts the workers, with its [`SessionBuilder::spawn_threads`].
+    #[must_use]
+    pub fn shared_pool(mut self, pool: &SharedPool) -> Self {
+        self.pool.shared = Some(pool.clone());
         self
     }
 

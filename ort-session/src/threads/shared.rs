@@ -52,6 +52,36 @@ impl WorkerOptions {
     }
 }
 
+/// Workers of sessions that name it, whoever starts the threads: those of the first session with the same options.
+/// They exit when this is dropped, and all its sessions.
+///
+/// ```
+/// use ort_session::{Session, SharedPool};
+///
+/// let pool = SharedPool::default();
+/// let builder = Session::builder().threads(2).shared_pool(&pool);
+/// # let _ = builder;
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct SharedPool(Arc<Mutex<Vec<(WorkerOptions, Arc<Workers>)>>>);
+
+impl SharedPool {
+    /// Its workers with these options.
+    pub(super) fn workers(
+        &self,
+        options: WorkerOptions,
+        threads: &dyn Spawn,
+    ) -> Result<Arc<Workers>, SessionError> {
+        let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, workers)) = pools.iter().find(|(other, _)| *other == options) {
+            return Ok(workers.clone());
+        }
+        let workers = options.clone().start(threads)?;
+        pools.push((options, workers.clone()));
+        Ok(workers)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,7 @@ mod chosen_outputs;
 mod combinations;
 mod concurrency;
 mod control_flow;
+mod edited;
 mod free_dimensions;
 mod hooked;
 mod initializers;

@@ -45,6 +45,9 @@ as_they_are!(
     ort_sys::OrtCustomJoinThreadFn,
     ort_sys::EpSelectionDelegate,
     ort_sys::OrtReadNamedBufferFunc,
+    ort_sys::OrtWriteBufferFunc,
+    ort_sys::OrtWriteNamedBufferFunc,
+    ort_sys::OrtGetInitializerLocationFunc,
     ort_sys::RunAsyncCallbackFn,
     Option<super::tasks::PartFn>,
 );
@@ -338,15 +341,15 @@ impl<'a, T: Handle> Counted for Vec<&'a T> {
     }
 }
 
-/// Handles in a mutable array, behind mutable pointers.
-pub(crate) struct MutArray<'a, T>(pub(crate) Vec<&'a T>);
+/// Handles behind constant pointers, in a mutable array.
+pub(crate) struct MutTargets<'a, T>(pub(crate) Vec<&'a T>);
 
-impl<T: Handle> Counted for MutArray<'_, T> {
-    type Raw = *mut *mut T::Opaque;
+impl<T: Handle> Counted for MutTargets<'_, T> {
+    type Raw = *mut *const T::Opaque;
 
     unsafe fn of(raw: Self::Raw, n: usize, name: &'static str) -> Result<Self, Error> {
         // SAFETY: guaranteed by the caller.
-        unsafe { Counted::of(raw.cast_const().cast::<*const T::Opaque>(), n, name) }.map(Self)
+        unsafe { Counted::of(raw.cast_const(), n, name) }.map(Self)
     }
 }
 

@@ -16,6 +16,7 @@ use ort_sys::{
 
 use super::arg::Arg;
 use super::handle::opaque;
+use super::writing::result;
 use crate::error::Error;
 use crate::kernel_context::KernelContext;
 use crate::kernel_info::KernelInfo;
@@ -308,13 +309,6 @@ impl Drop for CustomKernel {
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What a function of the program returned.
-fn result(status: OrtStatusPtr) -> Result<(), Error> {
-    // SAFETY: a status is one of ours: programs create them through the table.
-    let error = unsafe { Option::<Box<Error>>::of(status.0, "status") }?;
-    error.map_or(Ok(()), |error| Err(*error))
 }
 
 /// Pairs from an array of inputs and one of outputs, which the program frees.

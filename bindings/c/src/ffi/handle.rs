@@ -41,6 +41,12 @@ handles! {
     crate::editor::EditedNode => OrtNode;
     crate::editor::EditedGraph => OrtGraph;
     crate::editor::EditedModel => OrtModel;
+    crate::external_info::ExternalInfo => OrtExternalInitializerInfo;
+    crate::devices::EpDevice => OrtEpDevice;
+    crate::devices::HardwareDevice => OrtHardwareDevice;
+    crate::devices::Incompatibility => OrtDeviceEpIncompatibilityDetails;
+    crate::assignment::AssignedSubgraph => OrtEpAssignedSubgraph;
+    crate::assignment::AssignedNode => OrtEpAssignedNode;
     crate::compile::Compilation => OrtModelCompilationOptions;
     crate::op_attr::OpAttr => OrtOpAttr;
     crate::session::PrepackedWeights => OrtPrepackedWeightsContainer;

@@ -17,21 +17,23 @@ mod structs;
 mod taken;
 mod tasks;
 mod threads;
+mod writing;
 
 pub(crate) use self::allocator::{
     AllocatedStrings, Allocator, ConstAllocator, default_allocator, stats_of,
 };
 pub(crate) use self::arg::{
-    Arg, Counted, Files, Memory, MutArray, MutHandles, Names, Shared, Untyped,
+    Arg, Counted, Files, Memory, MutHandles, MutTargets, Names, Shared, Untyped,
 };
 pub(crate) use self::custom_op::{CustomKernel, CustomOp, Presence, Side};
 pub(crate) use self::export::{caught, converted, export, guard, guard_value, raw, with_enums};
-pub(crate) use self::handle::{into_handle, opaque};
+pub(crate) use self::handle::{Handle, into_handle, opaque};
 pub(crate) use self::library::Library;
 pub(crate) use self::logger::{Logger, level};
 pub(crate) use self::memory::Block;
 pub(crate) use self::out::{Out, OutHandle, OutMemory, OutRef, Outs, Room, Slots};
-pub(crate) use self::structs::EnvOptions;
+pub(crate) use self::structs::{CompileApi, EnvOptions};
 pub(crate) use self::taken::{Boxes, Destination, Taken};
 pub(crate) use self::tasks::{Callback, Part, PartFn};
 pub(crate) use self::threads::{ThreadFunctions, UserData};
+pub(crate) use self::writing::{Locator, Writer};

@@ -1,13 +1,42 @@
-//! Structs that programs fill in.
+//! Structs that programs fill in, and one that they read.
 
 #![expect(unsafe_code, reason = "structs of C have pointers in them")]
 
-use ort_sys::OrtEnvCreationOptions;
+use std::ffi::c_void;
+
+use ort_sys::{
+    OrtCompileApi, OrtEnvCreationOptions, OrtGetInitializerLocationFunc, OrtModel,
+    OrtModelCompilationOptions, OrtStatusPtr, OrtWriteBufferFunc, OrtWriteNamedBufferFunc, os_char,
+};
 
 use super::arg::Arg;
 use super::logger::Logger;
 use crate::error::Error;
 use crate::threading::Threading;
+
+type Options = *mut OrtModelCompilationOptions;
+
+/// The compile API: the functions of version 1.22, then newer ones, in onnxruntime's order. ort-sys lacks those.
+#[repr(C)]
+pub(crate) struct CompileApi {
+    pub(crate) api: OrtCompileApi,
+    pub(crate) set_flags: unsafe extern "system" fn(Options, u32) -> OrtStatusPtr,
+    pub(crate) set_ep_context_binary_information:
+        unsafe extern "system" fn(Options, *const os_char, *const os_char) -> OrtStatusPtr,
+    pub(crate) set_graph_optimization_level:
+        unsafe extern "system" fn(Options, i32) -> OrtStatusPtr,
+    pub(crate) set_output_model_write_func:
+        unsafe extern "system" fn(Options, OrtWriteBufferFunc, *mut c_void) -> OrtStatusPtr,
+    pub(crate) set_output_model_get_initializer_location_func:
+        unsafe extern "system" fn(
+            Options,
+            OrtGetInitializerLocationFunc,
+            *mut c_void,
+        ) -> OrtStatusPtr,
+    pub(crate) set_input_model: unsafe extern "system" fn(Options, *const OrtModel) -> OrtStatusPtr,
+    pub(crate) set_ep_context_data_write_func:
+        unsafe extern "system" fn(Options, OrtWriteNamedBufferFunc, *mut c_void) -> OrtStatusPtr,
+}
 
 /// The options of an environment.
 pub(crate) struct EnvOptions<'a> {

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "pointers of C that are kept, or whose objects are")]
 
 use std::ffi::c_void;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 
 use ort_sys::OrtAllocator;
 
@@ -35,8 +35,11 @@ impl<T> Taken<T> {
     }
 }
 
-/// Handles whose objects the function takes.
-pub(crate) struct Boxes<T>(Vec<Taken<T>>);
+/// Handles whose objects the function takes; it sets them to null.
+pub(crate) struct Boxes<T: Handle> {
+    taken: Vec<Taken<T>>,
+    array: *mut *mut T::Opaque,
+}
 
 impl<T: Handle> Counted for Boxes<T> {
     type Raw = *mut *mut T::Opaque;
@@ -46,13 +49,21 @@ impl<T: Handle> Counted for Boxes<T> {
         let handles = unsafe { <&[*const T::Opaque]>::of(raw.cast_const().cast(), n, name) }?;
         // SAFETY: each is a handle, or null.
         let taken = handles.iter().map(|&handle| unsafe { Taken::of(handle.cast_mut(), name) });
-        taken.collect::<Result<_, _>>().map(Self)
+        Ok(Self { taken: taken.collect::<Result<_, _>>()?, array: raw })
     }
 }
 
-impl<T> Boxes<T> {
+impl<T: Handle> Boxes<T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.taken.iter().map(Taken::get)
+    }
+
     pub(crate) fn take(self) -> Vec<Box<T>> {
-        self.0.into_iter().map(Taken::take).collect()
+        for i in 0..self.taken.len() {
+            // SAFETY: the array has as many handles.
+            unsafe { self.array.wrapping_add(i).write(null_mut()) };
+        }
+        self.taken.into_iter().map(Taken::take).collect()
     }
 }
 

@@ -6,7 +6,11 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::null_mut;
 use std::sync::LazyLock;
 
-use onnxruntime::ort_sys::{OrtApi, OrtErrorCode, OrtStatusPtr, OrtThreadWorkerFn};
+use onnxruntime::ort_sys::{
+    OrtApi, OrtApiBase, OrtCompileApi, OrtErrorCode, OrtGetInitializerLocationFunc, OrtModel,
+    OrtModelCompilationOptions, OrtSessionOptions, OrtStatusPtr, OrtThreadWorkerFn,
+    OrtWriteBufferFunc, OrtWriteNamedBufferFunc,
+};
 
 /// The table.
 pub(crate) static API: LazyLock<OrtApi> = LazyLock::new(onnxruntime::api);
@@ -37,6 +41,30 @@ macro_rules! made {
 }
 
 pub(crate) use {call, made, of};
+
+/// Options of a compilation.
+pub(crate) type Options = *mut OrtModelCompilationOptions;
+
+/// The compile API with the functions since version 1.23, which the declarations lack.
+#[repr(C)]
+pub(crate) struct Newer {
+    pub(crate) api: OrtCompileApi,
+    pub(crate) set_flags: unsafe extern "system" fn(Options, u32) -> OrtStatusPtr,
+    pub(crate) set_binary:
+        unsafe extern "system" fn(Options, *const c_char, *const c_char) -> OrtStatusPtr,
+    pub(crate) set_level: unsafe extern "system" fn(Options, i32) -> OrtStatusPtr,
+    pub(crate) set_write:
+        unsafe extern "system" fn(Options, OrtWriteBufferFunc, *mut c_void) -> OrtStatusPtr,
+    pub(crate) set_location: unsafe extern "system" fn(
+        Options,
+        OrtGetInitializerLocationFunc,
+        *mut c_void,
+    ) -> OrtStatusPtr,
+    pub(crate) set_model: unsafe extern "system" fn(Options, *const OrtModel) -> OrtStatusPtr,
+    pub(crate) set_data_write:
+        unsafe extern "system" fn(Options, OrtWriteNamedBufferFunc, *mut c_void) -> OrtStatusPtr,
+    pub(crate) newer: unsafe extern "system" fn() -> OrtStatusPtr,
+}
 
 /// The initial value of an out parameter: zero.
 pub(crate) fn empty<T>() -> T {
@@ -111,6 +139,22 @@ pub(crate) fn work(function: OrtThreadWorkerFn, work: *mut c_void) {
 pub(crate) fn free<T>(boxed: *mut T) {
     // SAFETY: tests box what they pass, and free it once.
     drop(unsafe { Box::from_raw(boxed) });
+}
+
+/// Registers operators by the name of this function: adds an entry to the options, or fails if there is one.
+#[cfg(target_os = "linux")]
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn register_ops_of_the_tests(
+    options: *mut OrtSessionOptions,
+    base: *const OrtApiBase,
+) -> OrtStatusPtr {
+    assert!(!base.is_null());
+    let mut is_there = 0;
+    ok(call!(HasSessionConfigEntry(options, c"registered".as_ptr(), &raw mut is_there)));
+    if is_there != 0 {
+        return call!(CreateStatus(OrtErrorCode::ORT_FAIL, c"registered twice".as_ptr()));
+    }
+    call!(AddSessionConfigEntry(options, c"registered".as_ptr(), c"1".as_ptr()))
 }
 
 /// A C string.

@@ -143,8 +143,15 @@ fn check(kernel: &Kernel, context: *mut OrtKernelContext) -> OrtStatusPtr {
     };
     rejected(get(0, &wrong, &raw mut value), "shape");
     rejected(get(1, &[2], &raw mut value), "index");
+    // An output is there once the kernel has created it.
+    assert!(made!(KernelContext_GetPreallocatedOutput(context, 0)).is_null());
+    rejected(
+        call!(KernelContext_GetPreallocatedOutput(context, 1, &raw mut value)),
+        "output_index",
+    );
     output::<f32>(context, 0, &[2]).copy_from_slice(elements(input(context, 2)));
     ok(get(0, &[2], &raw mut value));
+    assert_eq!(made!(KernelContext_GetPreallocatedOutput(context, 0)), value);
     let (code, message) = failed(get(0, &[3], &raw mut value));
     assert_eq!(code, OrtErrorCode::ORT_INVALID_ARGUMENT);
     assert!(message.contains("[2], not [3]"), "{message}");

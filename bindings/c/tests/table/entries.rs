@@ -85,6 +85,28 @@ fn a_session_applies_its_options() {
     call!(ReleaseSessionOptions(options));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_function_of_the_process_registers_operators() {
+    let options = made!(CreateSessionOptions());
+    let name = c"register_ops_of_the_tests".as_ptr();
+    ok(call!(RegisterCustomOpsUsingFunction(options, name)));
+    assert_eq!(made!(HasSessionConfigEntry(options, c"registered".as_ptr())), 1);
+    let (code, message) = failed(call!(RegisterCustomOpsUsingFunction(options, name)));
+    assert_eq!((code, message.as_str()), (OrtErrorCode::ORT_FAIL, "registered twice"));
+    call!(ReleaseSessionOptions(options));
+}
+
+#[test]
+fn weights_of_a_compiled_model_are_accepted() {
+    let (options, bytes) = (made!(CreateSessionOptions()), [1_u8]);
+    let set = |data, n| call!(SessionOptionsSetWeightlessSourceModelBuffer(options, data, n));
+    ok(set(bytes.as_ptr().cast(), 1));
+    rejected(set(null(), 1), "source_model_data");
+    rejected(set(bytes.as_ptr().cast(), 0), "source_model_data_length");
+    call!(ReleaseSessionOptions(options));
+}
+
 #[test]
 fn a_cache_folder_is_a_key() {
     let folder = std::env::temp_dir().join(format!("ort-capi-cache-{}", std::process::id()));

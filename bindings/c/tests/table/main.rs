@@ -5,9 +5,12 @@
 mod adapters;
 mod bindings;
 mod call;
+mod compiling;
 mod custom_context;
 mod custom_kernels;
 mod custom_ops;
+mod devices;
+mod edits;
 mod entries;
 mod missing;
 mod models;
@@ -45,6 +48,19 @@ pub(crate) fn model_with(text: &str, registry: &Registry, domains: &[(&str, i64)
     let mut opsets = vec![(String::new(), 17)];
     opsets.extend(domains.iter().map(|(domain, version)| ((*domain).to_owned(), *version)));
     let info = ModelInfo { ir_version: 8, opsets, ..ModelInfo::default() };
+    let file = export(&graph, Export { info: &info, resolver: None, private: &[] });
+    ort_format::write(&file.expect("the graph is a file")).expect("the file has bytes")
+}
+
+/// The model with an entry in its metadata.
+pub(crate) fn model_stating(key: &str, value: &str) -> Vec<u8> {
+    let graph = Graph::parse(MODEL, &ort_ops::registry()).expect("the text is a graph");
+    let info = ModelInfo {
+        ir_version: 8,
+        opsets: vec![(String::new(), 17)],
+        metadata: vec![(key.to_owned(), value.to_owned())],
+        ..ModelInfo::default()
+    };
     let file = export(&graph, Export { info: &info, resolver: None, private: &[] });
     ort_format::write(&file.expect("the graph is a file")).expect("the file has bytes")
 }

@@ -1,26 +1,21 @@
-//! Models that a program builds, and models that it compiles.
+//! Models that a program builds.
 
 use std::ptr::{null, null_mut};
 
 use onnxruntime::ort_sys::{
-    OrtCompileApi, OrtErrorCode, OrtGraph, OrtModel, OrtModelEditorApi, OrtNode, OrtOpAttrType,
-    OrtValueInfo,
+    OrtErrorCode, OrtGraph, OrtModel, OrtModelEditorApi, OrtNode, OrtOpAttrType, OrtValueInfo,
 };
 
-use crate::call::{self, c, call, failed, from_allocator, made, of, ok, rejected};
+use crate::call::{self, c, call, failed, made, of, ok, rejected};
 use crate::custom_ops::FLOAT;
-use crate::{MODEL, env, model, numbers, run, tensor};
+use crate::{env, numbers, run, tensor};
 
-fn editor() -> &'static OrtModelEditorApi {
+pub(crate) fn editor() -> &'static OrtModelEditorApi {
     &call::items(call!(GetModelEditorApi()), 1)[0]
 }
 
-fn compiler() -> &'static OrtCompileApi {
-    &call::items(call!(GetCompileApi()), 1)[0]
-}
-
 /// A value of floats with these dimensions.
-fn value_info(name: &str, dims: &[i64]) -> *mut OrtValueInfo {
+pub(crate) fn value_info(name: &str, dims: &[i64]) -> *mut OrtValueInfo {
     let info = made!(CreateTensorTypeAndShapeInfo());
     ok(call!(SetTensorElementType(info, FLOAT)));
     ok(call!(SetDimensions(info, dims.as_ptr(), dims.len())));
@@ -33,7 +28,7 @@ fn value_info(name: &str, dims: &[i64]) -> *mut OrtValueInfo {
 }
 
 /// A node of the standard.
-fn node(op: &str, inputs: &[&str], output: &str, alpha: Option<f32>) -> *mut OrtNode {
+pub(crate) fn node(op: &str, inputs: &[&str], output: &str, alpha: Option<f32>) -> *mut OrtNode {
     let (op, domain, name, output) = (c(op), c("ai.onnx"), c("a node"), c(output));
     let inputs: Vec<_> = inputs.iter().map(|name| c(name)).collect();
     let inputs: Vec<_> = inputs.iter().map(|name| name.as_ptr()).collect();
@@ -62,7 +57,7 @@ fn node(op: &str, inputs: &[&str], output: &str, alpha: Option<f32>) -> *mut Ort
 }
 
 /// `y = LeakyRelu(x + b, alpha: 0.5)`, in a model of opset 17.
-fn built(outputs: &[&str]) -> (*mut OrtModel, *mut OrtGraph) {
+pub(crate) fn built(outputs: &[&str]) -> (*mut OrtModel, *mut OrtGraph) {
     let mut graph = null_mut();
     ok(of!(editor.CreateGraph(&raw mut graph)));
     let mut inputs = [value_info("x", &[-1, 2])];
@@ -122,7 +117,24 @@ fn a_graph_is_read_as_it_was_built() {
     let attr = made!(Node_GetAttributeByName(nodes[1], c"alpha".as_ptr()));
     assert_eq!(call::text(made!(OpAttr_GetName(attr))), "alpha");
     assert!(made!(Node_GetAttributeByName(nodes[1], c"none".as_ptr())).is_null());
+    assert_eq!([0, 1].map(|i| made!(Node_GetId(nodes[i]))), [0, 1]);
+    assert_eq!(call::text(made!(Graph_GetName(graph))), "ModelEditorGraph");
+    assert_eq!(call::text(made!(Graph_GetModelPath(graph)).cast()), "");
+    assert_eq!(made!(Graph_GetOnnxIRVersion(graph)), 11);
+    let (metadata, allocator) = (made!(Graph_GetModelMetadata(graph.cast_mut())), allocator());
+    let name = made!(ModelMetadataGetProducerName(metadata, allocator));
+    assert_eq!(call::from_allocator(name), "");
+    call!(ReleaseModelMetadata(metadata));
+    // Only graphs of providers have views, and only their nodes an assignment.
+    let mut view = null_mut();
+    rejected(call!(Graph_GetGraphView(graph, nodes.as_mut_ptr(), 2, &raw mut view)), "src_graph");
+    let mut provider = null();
+    rejected(call!(Node_GetEpName(nodes[0], &raw mut provider)), "node");
     call!(ReleaseModel(model));
+}
+
+fn allocator() -> *mut onnxruntime::ort_sys::OrtAllocator {
+    made!(GetAllocatorWithDefaultOptions())
 }
 
 fn made_type(value: *const OrtValueInfo) -> *const onnxruntime::ort_sys::OrtTypeInfo {
@@ -162,7 +174,6 @@ fn invalid_models_are_rejected() {
     rejected(of!(editor.SetGraphInputs(graph, null_mut(), 1)), "inputs");
     rejected(of!(editor.AddNodeToGraph(graph, null_mut())), "node");
     rejected(of!(editor.AddInitializerToGraph(graph, c"b".as_ptr(), null_mut(), false)), "tensor");
-    rejected(of!(editor.CreateModel(null(), null(), 0, &raw mut model)), "opset_entries_len");
     let (domain, version) = (c"".as_ptr(), 17);
     ok(of!(editor.CreateModel(&raw const domain, &raw const version, 1, &raw mut model)));
     let create = |model, out| of!(editor.CreateSessionFromModel(env(), model, null(), out));
@@ -177,61 +188,36 @@ fn invalid_models_are_rejected() {
     assert_eq!(code, OrtErrorCode::ORT_INVALID_GRAPH, "{message}");
     assert!(message.contains("nothing"), "{message}");
     call!(ReleaseModel(model));
-    let status = of!(editor.ApplyModelToModelEditorSession(null_mut(), null_mut()));
-    let (code, message) = failed(status);
-    assert_eq!(code, OrtErrorCode::ORT_NOT_IMPLEMENTED);
-    assert!(message.starts_with("ApplyModelToModelEditorSession"), "{message}");
+    // A model without the version of the standard's operators.
+    let mut model = null_mut();
+    ok(of!(editor.CreateModel(null(), null(), 0, &raw mut model)));
+    rejected(create(model, &raw mut session), "model");
+    call!(ReleaseModel(model));
 }
 
 #[test]
-fn a_model_is_compiled_to_a_file_or_a_buffer() {
-    let folder = std::env::temp_dir().join(format!("ort-capi-compile-{}", std::process::id()));
-    assert!(std::fs::create_dir_all(&folder).is_ok());
-    let [from, beside, to] = ["m.ort", "m_ctx.ort", "to.ort"].map(|name| folder.join(name));
-    assert!(std::fs::write(&from, model(MODEL)).is_ok());
-    let [from_c, to_c] = [&from, &to].map(|path| c(&path.display().to_string()));
-    let (env, session_options, mut options) = (env(), made!(CreateSessionOptions()), null_mut());
-    let create = |session_options, out| {
-        of!(compiler.CreateModelCompilationOptionsFromSessionOptions(env, session_options, out))
-    };
-    rejected(create(null(), &raw mut options), "session_options");
-    ok(create(session_options, &raw mut options));
-    let compile = || of!(compiler.CompileModel(env, options));
-    assert!(failed(compile()).1.contains("Input model"));
-    rejected(
-        of!(compiler.ModelCompilationOptions_SetInputModelPath(options, null())),
-        "input_model_path",
-    );
-    ok(of!(compiler.ModelCompilationOptions_SetInputModelPath(options, from_c.as_ptr())));
-    ok(compile());
-    ok(of!(compiler.ModelCompilationOptions_SetOutputModelPath(options, to_c.as_ptr())));
-    ok(of!(compiler.ModelCompilationOptions_SetEpContextEmbedMode(options, true)));
-    ok(compile());
-    let read = |path| std::fs::read(path).unwrap_or_default();
-    assert_eq!(read(&beside), read(&to));
-    let (bytes, allocator) = (model(MODEL), made!(GetAllocatorWithDefaultOptions()));
-    let (data, n) = (bytes.as_ptr().cast(), bytes.len());
-    ok(of!(compiler.ModelCompilationOptions_SetInputModelFromBuffer(options, data, n)));
-    let (mut buffer, mut size) = (null_mut(), 0);
-    let to_buffer = |buffer, size| {
-        of!(compiler.ModelCompilationOptions_SetOutputModelBuffer(options, allocator, buffer, size))
-    };
-    rejected(to_buffer(&raw mut buffer, null_mut()), "output_model_buffer_size_ptr");
-    ok(to_buffer(&raw mut buffer, &raw mut size));
-    ok(compile());
-    assert_eq!(call::items(buffer.cast::<u8>(), size), read(&to));
-    let session = made!(CreateSessionFromArray(env, buffer, size, session_options));
-    let name = made!(SessionGetInputName(session, 0, allocator));
-    assert_eq!(from_allocator(name), "x");
-    call!(ReleaseSession(session));
-    ok(call!(AllocatorFree(allocator, buffer)));
-    let external = of!(compiler.ModelCompilationOptions_SetOutputModelExternalInitializersFile(
-        options,
-        to_c.as_ptr(),
-        0
-    ));
-    assert_eq!(failed(external).0, OrtErrorCode::ORT_NOT_IMPLEMENTED);
-    of!(compiler.ReleaseModelCompilationOptions(options));
-    call!(ReleaseSessionOptions(session_options));
-    assert!(std::fs::remove_dir_all(&folder).is_ok());
+fn nothing_is_added_twice() {
+    let (model, graph) = built(&["y"]);
+    rejected(of!(editor.AddGraphToModel(model, graph)), "model");
+    let (domain, version, mut other) = (c"".as_ptr(), 17, null_mut());
+    ok(of!(editor.CreateModel(&raw const domain, &raw const version, 1, &raw mut other)));
+    rejected(of!(editor.AddGraphToModel(other, graph)), "graph");
+    call!(ReleaseModel(other));
+    let added = node("Neg", &["x"], "z", None);
+    ok(of!(editor.AddNodeToGraph(graph, added)));
+    rejected(of!(editor.AddNodeToGraph(graph, added)), "node");
+    let value = value_info("v", &[1]);
+    let mut values = [value, value];
+    rejected(of!(editor.SetGraphInputs(graph, values.as_mut_ptr(), 2)), "inputs");
+    ok(of!(editor.SetGraphInputs(graph, values.as_mut_ptr(), 1)));
+    assert_eq!(values, [null_mut(), value]);
+    rejected(of!(editor.SetGraphOutputs(graph, values.as_mut_ptr().wrapping_add(1), 1)), "outputs");
+    let mut b = [1.0_f32];
+    let b = tensor(&mut b, &[1]);
+    let add =
+        |name: &std::ffi::CStr| of!(editor.AddInitializerToGraph(graph, name.as_ptr(), b, false));
+    rejected(add(c"b"), "name");
+    ok(add(c"c"));
+    rejected(add(c"d"), "tensor");
+    call!(ReleaseModel(model));
 }

@@ -131,7 +131,16 @@ fn threads_of_an_environment_may_be_those_of_the_program() {
     call!(ReleaseSession(session()));
     assert_eq!(numbers_of(counts), [0, 0]);
     ok(call!(DisablePerSessionThreads(options)));
+    // Its sessions share them.
     call!(ReleaseSession(session()));
-    assert_eq!(numbers_of(counts), [1, 1]);
+    let [first, second] = [session(), session()];
+    assert_eq!(numbers_of(counts), [1, 0]);
+    call!(ReleaseSession(first));
     call!(ReleaseEnv(env));
+    let mut x = [1.0_f32; 3];
+    let (x, mut outputs) = (tensor(&mut x, &[1, 3]), [("y", null_mut())]);
+    ok(run(second, &[("x", x)], &mut outputs));
+    assert_eq!(numbers_of(counts), [1, 0]);
+    call!(ReleaseSession(second));
+    assert_eq!(numbers_of(counts), [1, 1]);
 }

@@ -127,6 +127,36 @@ fn strings_are_filled_and_read() {
 }
 
 #[test]
+fn a_string_is_written_into_a_buffer() {
+    let value = texts(&["a", "bcd", "e"]);
+    let buffer =
+        |value, index, n, out| call!(GetResizedStringTensorElementBuffer(value, index, n, out));
+    let mut to = null_mut();
+    ok(buffer(value, 1, 2, &raw mut to));
+    // It has the beginning of the string.
+    assert_eq!(call::items(to.cast::<u8>(), 2), b"bc");
+    call::items_mut(to.cast::<u8>(), 2).copy_from_slice(b"xy");
+    assert_eq!(made!(GetStringTensorDataLength(value)), 4);
+    assert_eq!(made!(GetStringTensorElementLength(value, 1)), 2);
+    let mut read = [0_u8; 2];
+    ok(call!(GetStringTensorElement(value, 2, 1, read.as_mut_ptr().cast())));
+    assert_eq!(read, *b"xy");
+    // It stays valid after a read, and must hold UTF-8 when it is read.
+    call::items_mut(to.cast::<u8>(), 2)[0] = 0xff;
+    let mut n = 0;
+    let (_, message) = failed(call!(GetStringTensorDataLength(value, &raw mut n)));
+    assert!(message.contains("string 1"), "{message}");
+    ok(call!(FillStringTensorElement(value, c"new".as_ptr(), 1)));
+    assert_eq!(made!(GetStringTensorElementLength(value, 1)), 3);
+    rejected(buffer(value, 3, 2, &raw mut to), "index");
+    rejected(buffer(value, 1, 2, null_mut()), "buffer");
+    let mut number = [1.0_f32];
+    let number = crate::tensor(&mut number, &[1]);
+    rejected(buffer(number, 0, 2, &raw mut to), "value");
+    [value, number].into_iter().for_each(|value| call!(ReleaseValue(value)));
+}
+
+#[test]
 fn sequences_and_maps_are_composed_and_taken_apart() {
     let allocator = made!(GetAllocatorWithDefaultOptions());
     let (keys, mut data) = (texts(&["a", "b"]), [1.0_f32, 2.0]);
