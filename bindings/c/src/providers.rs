@@ -245,13 +245,13 @@ export! {
         Err(Error::fail(format!("no library was registered as {registration_name}")))
     }
 
-    /// None.
+    /// None; the pointer is not null, so that programs may make a slice of it.
     fn GetEpDevices(
         _env: &Env,
         ep_devices: Out<'_, *const *const OrtEpDevice>,
         num_ep_devices: Out<'_, usize>,
     ) {
-        ep_devices.set(std::ptr::null());
+        ep_devices.set(std::ptr::dangling());
         num_ep_devices.set(0);
         Ok(())
     }
