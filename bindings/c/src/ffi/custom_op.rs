@@ -224,10 +224,11 @@ impl CustomOp {
         (min, self.get(alike).is_none_or(|alike| alike != 0))
     }
 
-    /// The oldest and newest version that it implements.
+    /// The oldest and newest version that it implements; a negative newest one is no limit.
     pub(crate) fn versions(&self) -> (i32, i32) {
         let start = self.get(self.fields.start_version).unwrap_or(1);
-        (start, self.get(self.fields.end_version).unwrap_or(i32::MAX))
+        let end = self.get(self.fields.end_version).filter(|&end| end >= 0);
+        (start, end.unwrap_or(i32::MAX))
     }
 
     /// Pairs (input, output): the output may overwrite the input.
