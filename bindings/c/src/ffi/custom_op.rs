@@ -242,7 +242,7 @@ impl CustomOp {
     }
 
     /// Calls the function that infers shapes, if there is one.
-    pub(crate) fn infer(&self, context: &ShapeContext<'_>) -> Result<(), Error> {
+    pub(crate) fn infer(&self, context: &ShapeContext) -> Result<(), Error> {
         let Some(infer) = self.fields.infer else { return Ok(()) };
         let _one = one_at_a_time();
         // SAFETY: a function of the struct is called with it, and with a context that lives during the call.
