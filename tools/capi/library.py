@@ -110,7 +110,9 @@ def headers() -> Path:
 def compiled(compiler: str, source: str, *flags: str) -> Path:
     """A program of bindings/c/programs, compiled as its build system would."""
     headers()
-    flags_of = [tool("pkg-config"), "--cflags", "--libs", "libonnxruntime"]
+    # A library of custom operators receives the table, and is linked to nothing.
+    libs = [] if "-shared" in flags else ["--libs"]
+    flags_of = [tool("pkg-config"), "--cflags", *libs, "libonnxruntime"]
     environ = {**os.environ, "PKG_CONFIG_PATH": str(PREFIX / "lib" / "pkgconfig")}
     library = run(flags_of, env=environ).split()
     program = WORK / source.replace(".", "_")

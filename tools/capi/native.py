@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -14,10 +13,6 @@ from onnx import TensorProto, helper, numpy_helper
 from .library import LIBRARY, PROGRAMS, WORK, compiled, headers, run, tool
 from .models import compare
 from .rust import original
-
-#: Set for a longer test.
-SECONDS = os.environ.get("CHECK_C_SECONDS", "3")
-
 
 def program_in_c() -> str:
     return compare([str(compiled("gcc", "run.c", "-std=gnu11"))])
@@ -44,11 +39,12 @@ def linked() -> str:
     return f"a program that needs {version}, and one that needs none, on either library"
 
 
-def threads() -> str:
+def threads(seconds: int = 3) -> str:
     """Eight threads that make, use and release everything on one environment."""
     path = WORK / "threads.onnx"
     onnx.save(small_layer(), str(path))
-    return f"{SECONDS} s: {run([str(compiled('gcc', 'threads.c', '-std=gnu11', '-pthread')), str(path), SECONDS]).strip()}"
+    program = compiled("gcc", "threads.c", "-std=gnu11", "-pthread")
+    return f"{seconds} s: {run([str(program), str(path), str(seconds)]).strip()}"
 
 
 def small_layer() -> onnx.ModelProto:
