@@ -38,6 +38,9 @@ address)
     [[ ${#crates[@]} -gt 0 ]] || crates=(ort-kernels ort-threads ort-loader ort-tensor ort-ep-cpu ort-capi)
     export RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_leaks=0
     each cargo test --quiet --target "$target" --tests
+    if [[ " ${crates[*]} " == *" ort-capi "* ]]; then
+        CARGO_TARGET_DIR=${CARGO_TARGET_DIR%/address} python3 tools/check_c.py --address
+    fi
     ;;
 thread)
     [[ -d $(rustc +nightly --print sysroot 2> /dev/null)/lib/rustlib/src/rust/library ]] \

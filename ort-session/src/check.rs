@@ -32,7 +32,7 @@ pub(crate) fn checked<'a>(
     }
     let check = |(&id, given): (&_, Option<ValueView<'a>>)| {
         let info = graph.value(id);
-        match (given, &info.default) {
+        match (given.map(|view| as_scalar(&info.fact.ty, view)), &info.default) {
             (Some(view), _) if fits(&info.fact.ty, view) => Ok(view),
             (Some(view), _) => Err(InputError::Type {
                 name: info.name.clone(),
@@ -55,6 +55,19 @@ fn named(graph: &Graph, name: &str) -> Result<usize, InputError> {
         name: name.to_owned(),
         known: graph.inputs().iter().map(|id| format!("`{}`", name_of(id))).collect(),
     })
+}
+
+/// A tensor of one element as the scalar that a model declares: programs for onnxruntime, which does not
+/// compare the shapes of scalars, pass it with dimensions.
+fn as_scalar<'a>(expected: &Type, view: ValueView<'a>) -> ValueView<'a> {
+    match (expected, view) {
+        (Type::Tensor(expected), ValueView::Tensor(tensor))
+            if tensor.len() == 1 && expected.dims.as_ref().is_some_and(|dims| dims.is_empty()) =>
+        {
+            ValueView::Tensor(tensor.reshaped(&[]).unwrap_or(tensor))
+        }
+        _ => view,
+    }
 }
 
 /// Whether a value has the declared type. Tensors, the common case, cause no allocation.

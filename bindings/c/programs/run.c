@@ -102,7 +102,12 @@ int main(int argc, char **argv) {
     ort->ReleaseValue(outputs[i]);
     check(ort->AllocatorFree(allocator, output_names[i]));
   }
-  for (size_t i = 0; i < n_inputs; i++) ort->ReleaseValue((OrtValue *)inputs[i]);
+  for (size_t i = 0; i < n_inputs; i++) {
+    void *bytes = NULL;
+    check(ort->GetTensorMutableData((OrtValue *)inputs[i], &bytes));
+    ort->ReleaseValue((OrtValue *)inputs[i]);
+    free(bytes);
+  }
 
   // A failure is a status, not an abort.
   OrtStatus *status = ort->CreateSession(env, "no such file", options, &session);

@@ -57,8 +57,8 @@ int main(int argc, char **argv) try {
     file.write(outputs[i].GetTensorData<char>(),
                static_cast<std::streamsize>(outputs[i].GetTensorSizeInBytes()));
   }
-  auto info = session.GetInputTypeInfo(0).GetTensorTypeAndShapeInfo();
-  if (info.GetShape().size() != inputs[0].dims.size()) return 4;
+  Ort::TypeInfo type = session.GetInputTypeInfo(0);
+  if (type.GetTensorTypeAndShapeInfo().GetShape().size() != inputs[0].dims.size()) return 4;
   try {
     Ort::Session none(env, "no such file", options);
     return 5;

@@ -1,4 +1,4 @@
-// The same as run.c through onnxruntime-node, from bytes.
+// The same as run.c through onnxruntime-node, from bytes. The first argument is the library that must be loaded.
 
 const { readFileSync, writeFileSync } = require('fs');
 const ort = require('onnxruntime-node');
@@ -9,7 +9,10 @@ const TYPES = {
   7: ['int64', BigInt64Array],
 };
 
-async function main([model, folder, ...inputs]) {
+async function main([library, model, folder, ...inputs]) {
+  if (!process.report.getReport().sharedObjects.includes(library)) {
+    throw new Error(`${library} was not loaded`);
+  }
   const options = { intraOpNumThreads: 1, graphOptimizationLevel: 'all', logSeverityLevel: 2 };
   const session = await ort.InferenceSession.create(readFileSync(model), options);
   const feeds = {};

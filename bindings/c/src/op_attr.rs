@@ -42,7 +42,7 @@ impl OpAttr {
         }
     }
 
-    /// The bytes as C reads them: numbers, or strings with a NUL after each.
+    /// The bytes as C reads them: numbers, a string, or strings with a NUL after each.
     fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         let with_nul = |text: &String| [text.as_bytes(), &[0]].concat();
         Ok(match &self.attr {
@@ -50,7 +50,7 @@ impl OpAttr {
             Attr::Ints(values) => values.iter().flat_map(|value| value.to_ne_bytes()).collect(),
             Attr::Float(value) => value.to_ne_bytes().to_vec(),
             Attr::Floats(values) => values.iter().flat_map(|value| value.to_ne_bytes()).collect(),
-            Attr::String(value) => with_nul(value),
+            Attr::String(value) => value.clone().into_bytes(),
             Attr::Strings(values) => values.iter().flat_map(with_nul).collect(),
             _ => return Err(Error::argument("op_attr", "has a type that is not read as bytes")),
         })

@@ -6,23 +6,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ort_session::provider::{Attrs, Fact, Facts};
 use ort_session::{TensorType, Type};
+use ort_sys::OrtTensorTypeAndShapeInfo;
 
 use crate::error::Error;
-use crate::ffi::{Out, OutHandle, OutRef, export};
+use crate::ffi::{Out, OutRef, export, opaque};
 use crate::op_attr::OpAttr;
 use crate::tensor_info::TensorInfo;
 
 /// The types of a node's inputs and outputs, and its attributes.
 #[derive(Debug)]
-pub(crate) struct ShapeContext<'a> {
-    inputs: &'a Facts<'a>,
+pub(crate) struct ShapeContext {
+    inputs: Vec<TensorInfo>,
     attrs: Vec<OpAttr>,
     outputs: Mutex<Vec<Fact>>,
 }
 
-impl<'a> ShapeContext<'a> {
+impl ShapeContext {
     /// `outputs` is what follows from the operator's declaration.
-    pub(crate) fn new(inputs: &'a Facts<'a>, attrs: &Attrs, outputs: Vec<Fact>) -> Self {
+    pub(crate) fn new(inputs: &Facts<'_>, attrs: &Attrs, outputs: Vec<Fact>) -> Self {
+        let info = |fact: Option<&Fact>| fact.and_then(Fact::as_tensor).map(TensorInfo::of_type);
+        let inputs = (0..inputs.len()).map(|i| info(inputs.get(i)).unwrap_or_default()).collect();
         let attrs = attrs.iter().map(|(name, attr)| OpAttr::new(name, attr.clone())).collect();
         Self { inputs, attrs, outputs: Mutex::new(outputs) }
     }
@@ -37,28 +40,27 @@ impl<'a> ShapeContext<'a> {
 }
 
 export! {
-    fn ShapeInferContext_GetInputCount(context: &ShapeContext<'_>, out: Out<'_, usize>) {
+    fn ShapeInferContext_GetInputCount(context: &ShapeContext, out: Out<'_, usize>) {
         out.set(context.inputs.len());
         Ok(())
     }
 
-    /// Undefined and without a shape where it is not known.
+    /// Undefined and without a shape where it is not known. The info lives as long as the context: neither the C++
+    /// wrapper nor the crate `ort` release it.
     fn ShapeInferContext_GetInputTypeShape(
-        context: &ShapeContext<'_>,
+        context: &ShapeContext,
         index: usize,
-        info: OutHandle<'_, TensorInfo>,
+        info: Out<'_, *mut OrtTensorTypeAndShapeInfo>,
     ) {
-        if index >= context.inputs.len() {
-            return Err(Error::argument("index", format!("is {index}, and there are {}", context.inputs.len())));
-        }
-        let ty = context.inputs.get(index).and_then(Fact::as_tensor);
-        info.set(ty.map(TensorInfo::of_type).unwrap_or_default());
+        let n = context.inputs.len();
+        let none = || Error::argument("index", format!("is {index}, and there are {n}"));
+        info.set(opaque(context.inputs.get(index).ok_or_else(none)?).cast_mut());
         Ok(())
     }
 
     /// The attribute lives as long as the context.
     fn ShapeInferContext_GetAttribute(
-        context: &ShapeContext<'_>,
+        context: &ShapeContext,
         attr_name: &str,
         attr: OutRef<'_, OpAttr>,
     ) {
@@ -68,7 +70,7 @@ export! {
     }
 
     fn ShapeInferContext_SetOutputTypeShape(
-        context: &ShapeContext<'_>,
+        context: &ShapeContext,
         index: usize,
         info: &TensorInfo,
     ) {

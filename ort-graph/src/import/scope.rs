@@ -158,7 +158,8 @@ impl<'a> Importer<'a> {
     }
 
     /// From IR version 4 on, an initializer that is also an input can be overridden; before, every
-    /// initializer had to be an input, and none could.
+    /// initializer had to be an input, and none could. What overrides it has the type that the input
+    /// declares, if the initializer has it, too.
     fn initializer(
         &mut self,
         name: Text<'a>,
@@ -174,7 +175,9 @@ impl<'a> Importer<'a> {
         if is_constant {
             value.fact = Fact::constant(tensor);
         } else {
-            value.fact = Fact::shaped(tensor.dtype(), tensor.shape());
+            let ty = Fact::shaped(tensor.dtype(), tensor.shape()).ty;
+            let is_declared = value.fact.dtype().is_some() && ty.unify(&value.fact.ty).is_some();
+            value.fact = if is_declared { value.fact.ty.clone() } else { ty }.into();
             value.default = Some(tensor);
         }
         Ok(())

@@ -36,10 +36,11 @@ pub enum PoolKind {
 }
 
 impl Pool {
-    /// Elements of scratch for [`Pool::run`]: padded rows.
+    /// Elements of scratch for [`Pool::run`]: padded rows. At most `usize::MAX`.
     #[must_use]
     pub fn scratch_len([_, _, width]: &[Axis; 3]) -> usize {
-        LINES * width.padded() + width.stride * phase_len(width) + width.output
+        let phases = width.stride.saturating_mul(phase_len(width));
+        LINES.saturating_mul(width.padded()).saturating_add(phases).saturating_add(width.output)
     }
 
     /// Computes all outputs of one plane: `plane: [depth, height, width]`, `out: [depth out, height out,

@@ -190,3 +190,36 @@ fn states_and_weights_of_another_shape_than_a_layers_are_refused() {
         assert!(error.contains("LSTM") && error.contains(&expected), "{error}");
     }
 }
+
+#[test]
+fn an_override_has_the_declared_type_not_that_of_the_default() {
+    let model = ModelWriter::default()
+        .input("x", &[1, 3])
+        .input("more", &[-1, 3])
+        .constant("more", &[0, 3], &[])
+        .node("Concat", 13, &["x", "more"], "y")
+        .integer("axis", 0)
+        .output("y");
+    let session = Session::builder().commit(ModelBytes::from_vec(model.bytes())).unwrap();
+    let zeros = |shape: &[usize]| Tensor::zeros(DType::F32, shape).unwrap();
+    let (x, more) = (zeros(&[1, 3]), zeros(&[2, 3]));
+    let outputs = session.run([("x", &x)]).unwrap();
+    assert_eq!(outputs[0].as_tensor().unwrap().shape(), [1, 3]);
+    let outputs = session.run([("x", &x), ("more", &more)]).unwrap();
+    assert_eq!(outputs[0].as_tensor().unwrap().shape(), [3, 3]);
+    assert!(session.run([("x", &x), ("more", &zeros(&[2, 4]))]).is_err());
+}
+
+#[test]
+fn a_tensor_of_one_element_is_a_scalar() {
+    let model = of_text("graph(x: float[n], factor: float[]) -> (y) { y = Mul-14 (x, factor) }");
+    let session = Session::builder().commit(ModelBytes::from_vec(model)).unwrap();
+    let x = Tensor::from_slice(&[2], &[1.0_f32, 2.0]).unwrap();
+    for shape in [&[][..], &[1], &[1, 1]] {
+        let factor = Tensor::from_slice(shape, &[3.0_f32]).unwrap();
+        let outputs = session.run([("x", &x), ("factor", &factor)]).unwrap();
+        let y = outputs[0].as_tensor().unwrap();
+        assert_eq!((y.shape(), y.as_slice::<f32>().unwrap()), (&[2][..], &[3.0, 6.0][..]));
+    }
+    assert!(session.run([("x", &x), ("factor", &x)]).is_err());
+}

@@ -148,7 +148,11 @@ impl ModelWriter {
         ort_format::write(&record::File { model, ..record::File::default() }).unwrap()
     }
 
+    /// Declares a value, unless it is declared.
     fn value(mut self, name: &'static str, type_info: record::TypeInfo<'static>) -> Self {
+        if self.graph.node_args.iter().any(|value| value.name == name) {
+            return self;
+        }
         self.graph.node_args.push(record::ValueInfo {
             name: name.into(),
             type_info: Some(type_info),

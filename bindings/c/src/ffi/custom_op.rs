@@ -225,10 +225,11 @@ impl CustomOp {
         (min, self.get(alike).is_none_or(|alike| alike != 0))
     }
 
-    /// The oldest and newest version that it implements.
+    /// The oldest and newest version that it implements; a negative newest one is no limit.
     pub(crate) fn versions(&self) -> (i32, i32) {
         let start = self.get(self.fields.start_version).unwrap_or(1);
-        (start, self.get(self.fields.end_version).unwrap_or(i32::MAX))
+        let end = self.get(self.fields.end_version).filter(|&end| end >= 0);
+        (start, end.unwrap_or(i32::MAX))
     }
 
     /// Pairs (input, output): the output may overwrite the input.
@@ -242,7 +243,7 @@ impl CustomOp {
     }
 
     /// Calls the function that infers shapes, if there is one.
-    pub(crate) fn infer(&self, context: &ShapeContext<'_>) -> Result<(), Error> {
+    pub(crate) fn infer(&self, context: &ShapeContext) -> Result<(), Error> {
         let Some(infer) = self.fields.infer else { return Ok(()) };
         let _one = one_at_a_time();
         // SAFETY: a function of the struct is called with it, and with a context that lives during the call.

@@ -35,7 +35,7 @@ handles! {
     crate::kernel_info::KernelInfo => OrtKernelInfo;
     crate::kernel_context::KernelContext<'_, '_> => OrtKernelContext;
     crate::kernel_logger::KernelLogger => OrtLogger;
-    crate::shape_context::ShapeContext<'_> => OrtShapeInferContext;
+    crate::shape_context::ShapeContext => OrtShapeInferContext;
     crate::invoked_op::InvokedOp => OrtOp;
     crate::editor_types::ValueInfo => OrtValueInfo;
     crate::editor::EditedNode => OrtNode;

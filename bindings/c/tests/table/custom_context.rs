@@ -252,7 +252,7 @@ fn attributes_are_read_as_they_were_made() {
             2,
             &floats.map(f32::to_ne_bytes).concat(),
         ),
-        (Kind::ORT_OP_ATTR_STRING, c"text".as_ptr().cast(), 4, b"text\0"),
+        (Kind::ORT_OP_ATTR_STRING, c"text".as_ptr().cast(), 4, b"text"),
         (Kind::ORT_OP_ATTR_STRINGS, texts.as_ptr().cast(), 2, b"a\0bc\0"),
     ];
     for (kind, data, n, expected) in cases {

@@ -324,9 +324,10 @@ pub(crate) extern "system" fn infer_twice(
     if dims[1] > 0 {
         dims[1] *= 2;
     }
-    ok(call!(SetDimensions(info, dims.as_ptr(), 2)));
-    ok(call!(ShapeInferContext_SetOutputTypeShape(context, 0, info)));
-    call!(ReleaseTensorTypeAndShapeInfo(info));
+    let doubled = made!(CreateTensorTypeAndShapeInfo());
+    ok(call!(SetDimensions(doubled, dims.as_ptr(), 2)));
+    ok(call!(ShapeInferContext_SetOutputTypeShape(context, 0, doubled)));
+    call!(ReleaseTensorTypeAndShapeInfo(doubled));
     NOTHING
 }
 
@@ -347,6 +348,5 @@ pub(crate) extern "system" fn infer_same(
 ) -> OrtStatusPtr {
     let info = made!(ShapeInferContext_GetInputTypeShape(context.cast_const(), 0));
     ok(call!(ShapeInferContext_SetOutputTypeShape(context, 0, info)));
-    call!(ReleaseTensorTypeAndShapeInfo(info));
     NOTHING
 }

@@ -1,0 +1,1 @@
+"""The steps of check_c.py, by the kind of program."""
