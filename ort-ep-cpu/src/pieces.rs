@@ -61,8 +61,11 @@ impl Rows {
 pub(crate) fn elements_as<T: Element>(x: TensorView<'_>) -> Result<&[T], TensorError> {
     let wrong = TensorError::DType { expected: T::DTYPE, found: x.dtype() };
     let is_alike = x.dtype().word_bytes() == Some(size_of::<T>());
-    match x.as_bytes().filter(|_| is_alike).map(bytemuck::try_cast_slice) {
+    let bytes = x.as_bytes().filter(|_| is_alike);
+    match bytes.map(bytemuck::try_cast_slice) {
         Some(Ok(elements)) => Ok(elements),
+        // An empty slice may have any address.
+        Some(_) if x.is_empty() => Ok(&[]),
         _ if x.is_released() => x.as_slice(),
         _ => Err(wrong),
     }
@@ -72,8 +75,11 @@ pub(crate) fn elements_as<T: Element>(x: TensorView<'_>) -> Result<&[T], TensorE
 pub(crate) fn elements_of<T: Element>(y: TensorViewMut<'_>) -> Result<&mut [T], TensorError> {
     let wrong = TensorError::DType { expected: T::DTYPE, found: y.dtype() };
     let is_alike = y.dtype().word_bytes() == Some(size_of::<T>());
-    let bytes = y.into_bytes().filter(|_| is_alike);
-    bytes.and_then(|bytes| bytemuck::try_cast_slice_mut(bytes).ok()).ok_or(wrong)
+    match y.into_bytes().filter(|_| is_alike) {
+        Some([]) => Ok(&mut []),
+        Some(bytes) => bytemuck::try_cast_slice_mut(bytes).map_err(|_| wrong),
+        None => Err(wrong),
+    }
 }
 
 /// Longer rows are processed in pieces of [`PIECE`].
@@ -106,5 +112,23 @@ pub(crate) fn map(x: Option<&[f32]>, y: &mut [f32], mut f: impl FnMut(usize, &mu
     match x {
         Some(x) => vec::map(x, y, f),
         None => f(0, y),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ort_tensor::{DType, TensorView, TensorViewMut};
+
+    use super::{elements_as, elements_of};
+
+    #[test]
+    fn an_empty_tensor_may_have_any_address() {
+        let (mut bytes, shape) = ([0; 8], [0, 3]);
+        for at in 0..8 {
+            let x = TensorView::from_bytes(DType::F32, &shape, &bytes[at..at]).unwrap();
+            assert_eq!(elements_as::<f32>(x).unwrap(), [0.0; 0]);
+            let y = TensorViewMut::from_bytes(DType::I64, &shape, &mut bytes[at..at]).unwrap();
+            assert_eq!(elements_of::<i64>(y).unwrap(), [0; 0]);
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! `avx512vnni_10x32`.
 
 use super::avx512vnni_10x32::{Row, load_columns, quantized, store_row};
-use super::{Finish, MAX_NR, Rows, Signs, Start, Tile, To, Variant};
+use super::{Finish, MAX_NR, QUAD, Rows, Signs, Start, Tile, To, Variant};
 use crate::isa::amx::bytes::{Aligned, BStep, N_SQUARES, SIDE, STEP, Sums, Terms};
 use crate::isa::x86::load_bytes64;
 use crate::quantize::Scales;
@@ -64,6 +64,11 @@ impl Rest {
         let mut own = Self { b: Aligned([[0; 4 * SIDE]; STEP / 4]), a: None };
         let last = &b.as_chunks().0[first / 4..];
         own.b.0.iter_mut().zip(last).for_each(|(to, from)| *to = *from);
+        if let n_used @ 1.. = n_left % QUAD {
+            // What pads the last four terms of panels is not specified.
+            let quads = own.b.0[n_left / QUAD].as_chunks_mut::<QUAD>().0;
+            quads.iter_mut().for_each(|quad| quad[n_used..].fill(0));
+        }
         if rows.a.len() < (n_rows - 1) * rows.stride + first + STEP {
             let mut a = [[0; STEP]; MAX_ROWS];
             for (r, row) in a[..n_rows].iter_mut().enumerate() {
