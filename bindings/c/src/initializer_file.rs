@@ -9,7 +9,7 @@ use ort_session::{ExternalElements, Tensor};
 use crate::error::Error;
 
 /// The alignment of initializers in the file, with which sessions use them in place.
-const ALIGN: u64 = 64;
+const ALIGN: usize = 64;
 
 /// The file, and how much is in it.
 pub(crate) struct InitializerFile {
@@ -38,9 +38,10 @@ impl InitializerFile {
     pub(crate) fn add(&mut self, elements: &Tensor) -> Result<ExternalElements, Error> {
         let view = elements.view();
         let bytes = view.as_bytes().unwrap_or_default();
-        let offset = self.len.next_multiple_of(ALIGN);
-        let padding = (self.len..offset).map(|_| 0).collect::<Vec<u8>>();
-        let written = self.file.write_all(&padding).and_then(|()| self.file.write_all(bytes));
+        let offset = self.len.next_multiple_of(ALIGN as u64);
+        let padding = usize::try_from(offset - self.len).unwrap_or_default();
+        let written = self.file.write_all(&[0; ALIGN][..padding]);
+        let written = written.and_then(|()| self.file.write_all(bytes));
         written.map_err(|error| failed(&self.path, &error))?;
         let n_bytes = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         self.len = offset.saturating_add(n_bytes);

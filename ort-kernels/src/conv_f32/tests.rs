@@ -122,6 +122,19 @@ fn taps_beyond_the_padding_are_not_counted() {
 }
 
 #[test]
+fn scratch_for_huge_axes_does_not_overflow() {
+    let huge = Axis { pad: [usize::MAX / 2, 0], ..axis(1, 1, 1, 1, [0, 0]) };
+    for width in [huge, Axis { stride: usize::MAX / 2, ..huge }] {
+        let axes = [Axis::UNIT, huge, width];
+        assert_eq!(Pool::scratch_len(&axes), usize::MAX);
+        assert_eq!(Depthwise::scratch_len(&[axis(1, 3, 1, 1, [1, 1]), huge, width]), usize::MAX);
+        let kind = PoolKind::Max;
+        let blocked = crate::nchwc::Pool { isa: Isa::best(), block: 8, axes: [huge, width], kind };
+        assert_eq!(blocked.scratch_len(), usize::MAX);
+    }
+}
+
+#[test]
 fn pools_keep_nan_and_windows_may_be_empty() {
     let width = Axis { output: 4, ..axis(3, 2, 1, 1, [2, 0]) };
     let axes = [Axis::UNIT, Axis::UNIT, width];

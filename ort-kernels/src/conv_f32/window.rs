@@ -32,20 +32,22 @@ pub(crate) trait Fold {
 
 /// Output rows per band.
 fn band_rows([depth, height, width]: &[Axis; 3]) -> usize {
-    let room = (BAND / (depth.kernel * width.padded())).saturating_sub(height.reach(1));
+    let line = depth.kernel.saturating_mul(width.padded());
+    let room = (BAND / line).saturating_sub(height.reach(1));
     room / height.stride + 1
 }
 
-/// Elements of scratch for any number of rows.
+/// Elements of scratch for any number of rows. At most `usize::MAX`.
 pub(super) fn scratch_len(axes: &[Axis; 3]) -> usize {
     let [depth, height, width] = axes;
     let rows = band_rows(axes).min(height.output.max(1));
-    depth.kernel * height.reach(rows) * width.padded() + past_len(width)
+    let layers = depth.kernel.saturating_mul(height.reach(rows));
+    layers.saturating_mul(width.padded()).saturating_add(past_len(width))
 }
 
 /// Elements that a block at the end of the last row reads past it.
 fn past_len(width: &Axis) -> usize {
-    MAX_LANES * width.stride
+    MAX_LANES.saturating_mul(width.stride)
 }
 
 /// `rows` of the output, counted layer by layer, in bands: the layer of each, and its rows there.

@@ -23,10 +23,10 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Elements of scratch for [`Pool::run`], for any number of rows.
+    /// Elements of scratch for [`Pool::run`], for any number of rows. At most `usize::MAX`.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
-        self.axes[1].padded() * self.block
+        self.axes[1].padded().saturating_mul(self.block)
     }
 
     /// Computes the output rows `rows` of one plane: `plane: [height][width][block]`, `out:

@@ -19,9 +19,10 @@ pub fn known_dims(shape: &[usize]) -> Dims {
 /// The shape, for dimensions that follow from shapes that are known.
 ///
 /// # Errors
-/// If a dimension is not known: what it was computed from is too large.
+/// If a dimension is not known, because what it was computed from is too large, or there are too many elements.
 pub fn known_shape(dims: &[Dim]) -> Result<Shape, OpError> {
-    dims.iter().map(Dim::known).collect::<Option<Shape>>().ok_or(OpError::TooLarge)
+    let shape = dims.iter().map(Dim::known).collect::<Option<Shape>>();
+    shape.filter(|shape| ort_tensor::n_elements(shape).is_some()).ok_or(OpError::TooLarge)
 }
 
 /// A tensor with these dimensions, or of unknown rank.

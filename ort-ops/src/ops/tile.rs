@@ -107,11 +107,12 @@ mod tests {
     #[test]
     fn every_axis_repeats() {
         let x = tensor(&[2, 2], &[1_i8, 2, 3, 4]);
-        let cases: [(&[i64], Option<(&[usize], &[i8])>); 6] = [
+        let cases: [(&[i64], Option<(&[usize], &[i8])>); 7] = [
             (&[1, 2], Some((&[2, 4], &[1, 2, 1, 2, 3, 4, 3, 4]))),
             (&[2, 1], Some((&[4, 2], &[1, 2, 3, 4, 1, 2, 3, 4]))),
             (&[1, 0], Some((&[2, 0], &[]))),
             (&[1], None),
+            (&[1 << 40, 1 << 40], None),
             (&[1, -1], None),
             (&[i64::MAX, i64::MAX], None),
         ];

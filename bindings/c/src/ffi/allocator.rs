@@ -15,6 +15,7 @@ use super::export::guard;
 use super::handle::opaque;
 use super::memory::Block;
 use super::out::OutHandle;
+use super::taken::result;
 use crate::error::Error;
 use crate::key_values::KeyValues;
 use crate::memory_info::CPU;
@@ -299,8 +300,6 @@ pub(crate) fn stats_of(allocator: Allocator<'_>) -> Result<*mut OrtKeyValuePairs
     let stats = unsafe { (*allocator.raw.as_ptr()).GetStats }.ok_or_else(none)?;
     let mut named = null_mut();
     // SAFETY: an allocator's function is called with it, and with space for a result.
-    let status = unsafe { stats(allocator.raw.as_ptr(), &raw mut named) };
-    // SAFETY: a status is one of ours: programs create them through the table.
-    let error = unsafe { Option::<Box<Error>>::of(status.0, "status") }?;
-    error.map_or(Ok(named), |error| Err(*error))
+    result(unsafe { stats(allocator.raw.as_ptr(), &raw mut named) })?;
+    Ok(named)
 }

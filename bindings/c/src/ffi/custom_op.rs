@@ -16,7 +16,7 @@ use ort_sys::{
 
 use super::arg::Arg;
 use super::handle::opaque;
-use super::writing::result;
+use super::taken::result;
 use crate::error::Error;
 use crate::kernel_context::KernelContext;
 use crate::kernel_info::KernelInfo;

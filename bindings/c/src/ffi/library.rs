@@ -11,8 +11,8 @@ use libloading::os::unix::Library as Loaded;
 use libloading::os::windows::Library as Loaded;
 use ort_sys::{OrtApiBase, OrtSessionOptions, OrtStatusPtr};
 
-use super::arg::Arg;
 use super::entry::OrtGetApiBase;
+use super::taken::result;
 use crate::error::Error;
 
 type Register =
@@ -60,10 +60,8 @@ impl Library {
         let register = *found.map_err(none)?;
         let handle = self.loaded.into_raw();
         // SAFETY: the function is called with live options.
-        let status = unsafe { register(options, OrtGetApiBase()) };
-        // SAFETY: a status is one of ours: libraries create them through the table.
-        let error = unsafe { Option::<Box<Error>>::of(status.0, "status") }?;
-        error.map_or(Ok(handle_of(handle)), |error| Err(*error))
+        result(unsafe { register(options, OrtGetApiBase()) })?;
+        Ok(handle_of(handle))
     }
 }
 

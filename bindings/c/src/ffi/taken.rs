@@ -5,7 +5,7 @@
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 
-use ort_sys::OrtAllocator;
+use ort_sys::{OrtAllocator, OrtStatusPtr};
 
 use super::allocator::Allocator;
 use super::arg::{Arg, Counted};
@@ -33,6 +33,13 @@ impl<T> Taken<T> {
         // SAFETY: it comes from `into_handle`, and the program does not use it any more.
         unsafe { Box::from_raw(self.0.as_ptr()) }
     }
+}
+
+/// What a function of the program returned.
+pub(super) fn result(status: OrtStatusPtr) -> Result<(), Error> {
+    // SAFETY: a status is one of ours: programs create them through the table.
+    let error = unsafe { Option::<Box<Error>>::of(status.0, "status") }?;
+    error.map_or(Ok(()), |error| Err(*error))
 }
 
 /// Handles whose objects the function takes; it sets them to null.

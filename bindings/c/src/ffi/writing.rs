@@ -4,21 +4,15 @@
 
 use std::ptr::{null, null_mut};
 
-use ort_sys::{OrtGetInitializerLocationFunc, OrtStatusPtr, OrtWriteBufferFunc};
+use ort_sys::{OrtGetInitializerLocationFunc, OrtWriteBufferFunc};
 
 use super::arg::Arg;
 use super::handle::opaque;
+use super::taken::result;
 use super::threads::UserData;
 use crate::error::{Error, text};
 use crate::external_info::ExternalInfo;
 use crate::value::Value;
-
-/// What a function of the program returned.
-pub(super) fn result(status: OrtStatusPtr) -> Result<(), Error> {
-    // SAFETY: a status is one of ours: programs create them through the table.
-    let error = unsafe { Option::<Box<Error>>::of(status.0, "status") }?;
-    error.map_or(Ok(()), |error| Err(*error))
-}
 
 /// A function that receives the bytes of a model.
 #[derive(Clone, Copy, Debug)]

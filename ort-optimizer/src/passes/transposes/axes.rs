@@ -162,6 +162,15 @@ pub(super) fn trailing(place: &Place<'_>, axis: i64) -> Option<TransposedNode> {
     (is_fixed && is_single).then(|| place.alike(FIRST))?
 }
 
+/// The same for operators whose further operands are broadcast: these must have no axes before `axis`.
+pub(super) fn trailing_operands(place: &Place<'_>, axis: i64) -> Option<TransposedNode> {
+    let rank = place.perm.rank();
+    let n_trailing = rank - normalize_axis(axis, rank).ok()?;
+    let mut others = (1..place.node.inputs.len()).filter(|&input| place.input(input).is_some());
+    let are_within = others.all(|input| place.rank(input).is_some_and(|rank| rank <= n_trailing));
+    are_within.then(|| trailing(place, axis))?
+}
+
 /// MatMul with a matrix: the rows of the first operand are independent.
 pub(super) fn rows(place: &Place<'_>) -> Option<TransposedNode> {
     (place.rank(1)? == 2).then(|| trailing(place, -1))?

@@ -80,11 +80,6 @@ impl<'a> Place<'a> {
         (self.node.since_version >= version).then_some(self)
     }
 
-    /// `None` if the node is not deterministic.
-    pub(super) fn is_deterministic(&self) -> Option<&Self> {
-        self.node.op.behaviour().is_deterministic.then_some(self)
-    }
-
     /// `None` if an attribute is less than this.
     pub(super) fn having(&self, name: &str, least: i64) -> Option<&Self> {
         (self.int(name, 0)? >= least).then_some(self)

@@ -41,7 +41,7 @@ fn standard(op_type: &str) -> Option<Handler> {
         | "Log" | "Mish" | "Neg" | "Not" | "Reciprocal" | "Relu" | "Round" | "ScaledTanh" | "Selu"
         | "Shrink" | "Sigmoid" | "Sign" | "Sin" | "Sinh" | "Softplus" | "Softsign" | "Sqrt"
         | "Swish" | "Tan" | "Tanh" | "ThresholdedRelu" => |place| place.alike(FIRST),
-        "Dropout" => |place| place.is_deterministic()?.alike(FIRST),
+        // Not Dropout: which elements it drops depends on their order.
         "Add" | "And" | "BitShift" | "BitwiseAnd" | "BitwiseOr" | "BitwiseXor" | "Div" | "Equal"
         | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "Max" | "Mean" | "Min" | "Mod"
         | "Mul" | "Or" | "Pow" | "PRelu" | "Sub" | "Sum" | "Where" | "Xor"
@@ -68,7 +68,7 @@ fn standard(op_type: &str) -> Option<Handler> {
         "Flatten" | "Reshape" => reshape,
         "MatMul" => axes::rows,
         "LayerNormalization" | "RMSNormalization" | "SimplifiedLayerNormalization"
-            => |place| axes::trailing(place, place.int("axis", -1)?),
+            => |place| axes::trailing_operands(place, place.int("axis", -1)?),
         "MaxPool" => images::max_pool,
         "QLinearConv" => images::conv,
         _ => return None,
@@ -79,7 +79,7 @@ fn standard(op_type: &str) -> Option<Handler> {
 fn microsoft(op_type: &str) -> Option<Handler> {
     Some(match op_type {
         "Gelu" | "QuickGelu" | "QLinearLeakyRelu" | "QLinearSigmoid" => |place| place.alike(FIRST),
-        "BiasGelu" | "FastGelu" => |place| axes::trailing(place, -1),
+        "BiasGelu" | "FastGelu" => |place| axes::trailing_operands(place, -1),
         "QuantizeLinear" | "DequantizeLinear" => axes::quantize,
         "QLinearAdd" | "QLinearMul" => |place| broadcast(place, |input| matches!(input, 0 | 3)),
         "QLinearWhere" => |place| broadcast(place, |input| matches!(input, 0 | 1 | 4)),

@@ -30,6 +30,34 @@ fn neighbours_become_one_or_none() {
 }
 
 #[test]
+fn a_scale_with_axes_that_move_and_a_random_mask_stop_a_transpose() {
+    assert_optimized(
+        super::PASS,
+        "graph(x: float[2,2,5], s: float[2,5], t: float[5], is_on: bool[]) -> (y, z, w) {
+           a = Transpose-13 [perm: [1, 0, 2]] (x)
+           b = LayerNormalization-17 (a, s)
+           y = Transpose-13 [perm: [1, 0, 2]] (b)
+           c = LayerNormalization-17 (a, t)
+           z = Transpose-13 [perm: [1, 0, 2]] (c)
+           half = const float[] 0.5
+           d = Dropout-13 [seed: 1] (a, half, is_on)
+           w = Transpose-13 [perm: [1, 0, 2]] (d)
+         }",
+        &expect![[r#"
+            graph(x: float[2,2,5], s: float[2,5], t: float[5], is_on: bool[]) -> (y, z, w) {
+              half = const float[] 0.5
+              a = Transpose-13 [perm: [1, 0, 2]] (x)
+              b = LayerNormalization-17 (a, s)
+              y = Transpose-13 [perm: [1, 0, 2]] (b)
+              d = Dropout-13 [seed: 1] (a, half, is_on)
+              w = Transpose-13 [perm: [1, 0, 2]] (d)
+              z = LayerNormalization-17 (x, t)
+            }
+            3 refused: it would not move fewer bytes elsewhere"#]],
+    );
+}
+
+#[test]
 fn pairs_cancel_across_nodes_between_them() {
     assert_optimized(
         super::PASS,
