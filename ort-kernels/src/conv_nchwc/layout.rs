@@ -20,8 +20,12 @@ struct Phases {
 
 impl Phases {
     fn new(axis: Axis) -> Self {
-        let period = (1..=axis.stride).find(|n| (n * axis.dilation).is_multiple_of(axis.stride));
-        Self { axis, n: period.unwrap_or(1).min(axis.kernel) }
+        // A stride can be any number, but only taps have phases.
+        let repeats = |n: &usize| {
+            n.checked_mul(axis.dilation).is_some_and(|at| at.is_multiple_of(axis.stride))
+        };
+        let period = (1..=axis.stride.min(axis.kernel)).find(repeats);
+        Self { axis, n: period.unwrap_or(axis.kernel) }
     }
 
     /// The distance from an output to the pixel that `tap` reads, within its phase.
@@ -259,4 +263,18 @@ impl Chunk {
 /// `n` in as few pieces of at most `most` as possible, of nearly equal length.
 fn even(n: usize, most: usize) -> usize {
     n.div_ceil(n.div_ceil(most).max(1)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Axis, Phases};
+
+    #[test]
+    fn phases_repeat_after_the_period_of_stride_and_dilation_or_end_with_the_taps() {
+        let n = |kernel, stride, dilation| {
+            Phases::new(Axis { kernel, stride, dilation, ..Axis::UNIT }).n
+        };
+        assert_eq!([n(5, 1, 1), n(5, 2, 1), n(5, 2, 2), n(5, 6, 4), n(2, 6, 4)], [1, 2, 1, 3, 2]);
+        assert_eq!([n(3, 1 << 62, 1), n(3, 1 << 62, 1 << 62), n(3, 7, usize::MAX / 3)], [3, 1, 3]);
+    }
 }
