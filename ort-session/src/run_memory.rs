@@ -15,8 +15,8 @@ use crate::plan::{Layout, Plan, PlanError, State};
 /// With any policy, a run needs one block, of a size that is known before it starts
 /// ([`Session::activations`](crate::Session::activations)), and any signature of input shapes can
 /// use any block: the retained memory is the largest block times the number of concurrent
-/// runs, not the sum over signatures. The memory of large outputs (from 128 KiB) that their caller
-/// has dropped is retained for future outputs in the same way, as is, from 4 KiB on, that of loop-carried values and
+/// runs, not the sum over signatures. The memory of outputs (from 4 KiB) that their caller
+/// has dropped is retained for future outputs in the same way, as is that of loop-carried values and
 /// values of dynamic size; at most sixteen such buffers. From 32 KiB on, a block is a separate mapping, and is
 /// returned to the system as soon as it is released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -73,11 +73,10 @@ impl RunMemory {
         Some(Self { arena: self.arena, cap, kept, spares: Some(spares), n_runs })
     }
 
-    /// Memory for an output of a run, with any content. A small one comes from the heap, which
-    /// retains such memory itself.
+    /// Memory for an output of a run, with any content.
     pub(crate) fn output(&self, dtype: DType, shape: &[usize]) -> Result<Tensor, TensorError> {
         let n_bytes = n_elements(shape).and_then(|n| dtype.n_bytes(n));
-        match (&self.spares, n_bytes.filter(|&n| AlignedBuf::is_mapping(n))) {
+        match (&self.spares, n_bytes) {
             (Some(spares), Some(n_bytes)) => {
                 let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
                 Tensor::in_buf(dtype, shape, spares.buf(n_bytes).ok_or_else(too_large)?)

@@ -175,12 +175,24 @@ integers! {
     i16: |x| i32::of_f32(x) as i16, i32::of_f64(x) as i16;
     u8: |x| i32::of_f32(x) as u8, i32::of_f64(x) as u8;
     u16: |x| i32::of_f32(x) as u16, i32::of_f64(x) as u16;
-    u32: |x| i64::of_f32(x) as u32, i64::of_f64(x) as u32;
+    u32: |x| low_bits(x), i64::of_f64(x) as u32;
     u64: |x| u64::of_f64(f64::from(x)), if x >= BEYOND_I64 {
         i64::of_f64(x - BEYOND_I64).cast_unsigned() ^ (1 << 63)
     } else {
         i64::of_f64(x).cast_unsigned()
     };
+}
+
+/// The low bits of the 64-bit integer toward zero; 0 if it is out of range, which vectors of 32 bits can compute.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the remainder is in range")]
+fn low_bits(x: f32) -> u32 {
+    const HALF: f32 = (1_u32 << 31) as f32;
+    // All steps are exact. Beyond 2⁵⁵, the low bits of a float are 0.
+    let rest = x - (x / (2.0 * HALF)).trunc() * (2.0 * HALF);
+    let is_upper = rest.abs() >= HALF;
+    let rest = if is_upper { rest - HALF.copysign(rest) } else { rest };
+    (rest as i32).cast_unsigned() ^ (u32::from(is_upper) << 31)
 }
 
 macro_rules! others {

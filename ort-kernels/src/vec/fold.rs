@@ -16,8 +16,10 @@ const FEW: usize = 16;
 /// The minimum length of a long row.
 const LONG: usize = 512;
 /// Up to this length, rows are folded element by element, several at a time.
-const SHORT: usize = 24;
-const SIDE: usize = 8;
+const SHORT: usize = 15;
+/// How many rows of bytes and of wider elements are joined together, a lane for each.
+const BYTES: usize = 16;
+const WORDS: usize = 8;
 
 /// How elements are folded.
 pub trait FoldOf<T>: Copy + Default {
@@ -94,7 +96,8 @@ impl<T: Copy, F: FoldOf<T>> All<'_, T, F> {
         for row in self.block.rows() {
             lanes.take(row);
         }
-        lanes.join()
+        let [fold] = lanes.joined();
+        fold
     }
 }
 
@@ -104,14 +107,20 @@ struct Lanes<T, F: FoldOf<T>, const LANES: usize>([F::Sum; LANES]);
 impl<T: Copy, F: FoldOf<T>, const LANES: usize> Lanes<T, F, LANES> {
     #[inline(always)]
     fn take(&mut self, row: &[T]) {
-        let (chunks, mut rest) = row.as_chunks::<LANES>();
-        let again = row.last_chunk::<LANES>().filter(|_| F::IS_IDEMPOTENT && !rest.is_empty());
-        for chunk in chunks.iter().chain(again) {
-            for i in 0..LANES {
-                self.0[i] = F::step(self.0[i], chunk[i]);
-            }
+        let (chunks, rest) = row.as_chunks::<LANES>();
+        for chunk in chunks {
+            self.step(chunk);
         }
-        if again.is_some() || F::IS_IDEMPOTENT && self.take_ends::<8>(rest) {
+        match row.last_chunk::<LANES>() {
+            Some(last) if F::IS_IDEMPOTENT => self.step(last),
+            _ => self.take_rest(rest),
+        }
+    }
+
+    /// Takes fewer elements than there are lanes.
+    #[inline(always)]
+    fn take_rest(&mut self, mut rest: &[T]) {
+        if F::IS_IDEMPOTENT && self.take_ends::<8>(rest) {
             return;
         }
         self.take_some::<32>(&mut rest);
@@ -120,6 +129,13 @@ impl<T: Copy, F: FoldOf<T>, const LANES: usize> Lanes<T, F, LANES> {
         self.take_some::<4>(&mut rest);
         self.take_some::<2>(&mut rest);
         self.take_some::<1>(&mut rest);
+    }
+
+    #[inline(always)]
+    fn step(&mut self, chunk: &[T; LANES]) {
+        for i in 0..LANES {
+            self.0[i] = F::step(self.0[i], chunk[i]);
+        }
     }
 
     /// Takes the first and the last `N` elements, if they cover the row.
@@ -145,21 +161,24 @@ impl<T: Copy, F: FoldOf<T>, const LANES: usize> Lanes<T, F, LANES> {
         *rest = after;
     }
 
+    /// The lanes, joined to `N`.
     #[inline(always)]
-    fn join(mut self) -> F::Sum {
-        self.halve::<32>();
-        self.halve::<16>();
-        self.halve::<8>();
-        self.halve::<4>();
-        self.halve::<2>();
-        self.halve::<1>();
-        self.0[0]
+    fn joined<const N: usize>(mut self) -> [F::Sum; N] {
+        self.halve::<32>(N);
+        self.halve::<16>(N);
+        self.halve::<8>(N);
+        self.halve::<4>(N);
+        self.halve::<2>(N);
+        self.halve::<1>(N);
+        let mut joined = [F::START; N];
+        joined.copy_from_slice(&self.0[..N]);
+        joined
     }
 
-    /// Joins `N` lanes with the `N` lanes after them.
+    /// Joins `N` lanes with the `N` lanes after them, if that leaves at least `least`.
     #[inline(always)]
-    fn halve<const N: usize>(&mut self) {
-        if N < LANES {
+    fn halve<const N: usize>(&mut self, least: usize) {
+        if N < LANES && N >= least {
             for i in 0..N {
                 self.0[i] = F::join(self.0[i], self.0[i + N]);
             }
@@ -167,11 +186,44 @@ impl<T: Copy, F: FoldOf<T>, const LANES: usize> Lanes<T, F, LANES> {
     }
 }
 
+/// The fold of a row, in `N` lanes.
 #[inline(always)]
-fn of_row<const LANES: usize, T: Copy, F: FoldOf<T>>(row: &[T]) -> F::Sum {
+fn of_row<const LANES: usize, const N: usize, T: Copy, F: FoldOf<T>>(row: &[T]) -> [F::Sum; N] {
     let mut lanes = Lanes::<T, F, LANES>([F::START; LANES]);
     lanes.take(row);
-    lanes.join()
+    lanes.joined()
+}
+
+/// The lanes of each row joined to one: all steps join whole registers, and the last yields one lane per row.
+#[inline(always)]
+fn join_rows<const N: usize, T: Copy, F: FoldOf<T>>(mut rows: [[F::Sum; N]; N]) -> [F::Sum; N] {
+    let mut n = N;
+    while n > 1 {
+        n /= 2;
+        for i in 0..n {
+            rows[i] = join_halves::<N, T, F>(rows[i], rows[i + n]);
+        }
+    }
+    rows[0]
+}
+
+/// The lower lanes of `a` and `b` joined with their upper lanes, interleaved.
+#[inline(always)]
+fn join_halves<const N: usize, T: Copy, F: FoldOf<T>>(
+    a: [F::Sum; N],
+    b: [F::Sum; N],
+) -> [F::Sum; N] {
+    let (mut lower, mut upper) = (a, b);
+    for i in 0..N / 2 {
+        lower[2 * i] = a[i];
+        lower[2 * i + 1] = b[i];
+        upper[2 * i] = a[N / 2 + i];
+        upper[2 * i + 1] = b[N / 2 + i];
+    }
+    for i in 0..N {
+        lower[i] = F::join(lower[i], upper[i]);
+    }
+    lower
 }
 
 struct Each<'a, T, F: FoldOf<T>> {
@@ -186,34 +238,57 @@ impl<T: Copy, F: FoldOf<T>> Task for Each<'_, T, F> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let len = self.x.len() / self.sums.len().max(1);
-        if len <= SHORT && size_of::<T>() > 1 {
+        if size_of::<T>() > 1 && F::IS_IDEMPOTENT && (WORDS..FEW).contains(&len) {
+            return self.together::<WORDS, WORDS>(len);
+        }
+        if size_of::<T>() > 1 && len <= SHORT {
             return self.side_by_side(len);
         }
-        let is_long = is_long::<T, F>(len);
-        for (i, sum) in self.sums.iter_mut().enumerate() {
-            let row = &self.x[i * len..][..len];
-            *sum = if is_long { of_row::<MANY, T, F>(row) } else { of_row::<FEW, T, F>(row) };
+        match (is_long::<T, F>(len), size_of::<T>()) {
+            (true, 1) => self.together::<MANY, BYTES>(len),
+            (false, 1) => self.together::<FEW, BYTES>(len),
+            (true, _) => self.together::<MANY, WORDS>(len),
+            (false, _) => self.together::<FEW, WORDS>(len),
         }
     }
 }
 
 impl<T: Copy, F: FoldOf<T>> Each<'_, T, F> {
+    /// Joins the lanes of `N` rows together.
+    #[inline(always)]
+    fn together<const LANES: usize, const N: usize>(self, len: usize) {
+        let Self { x, sums } = self;
+        let (groups, rest) = sums.as_chunks_mut::<N>();
+        for (i, sums) in groups.iter_mut().enumerate() {
+            let x = &x[i * N * len..][..N * len];
+            let mut rows = [[F::START; N]; N];
+            for (r, row) in rows.iter_mut().enumerate() {
+                *row = of_row::<LANES, N, T, F>(&x[r * len..][..len]);
+            }
+            *sums = join_rows::<N, T, F>(rows);
+        }
+        let x = &x[groups.len() * N * len..];
+        for (i, sum) in rest.iter_mut().enumerate() {
+            [*sum] = of_row::<LANES, 1, T, F>(&x[i * len..][..len]);
+        }
+    }
+
     /// Folds each row in the order of its elements.
     #[inline(always)]
     fn side_by_side(self, len: usize) {
         let Self { x, sums } = self;
-        let (groups, rest) = sums.as_chunks_mut::<SIDE>();
+        let (groups, rest) = sums.as_chunks_mut::<WORDS>();
         for (i, sums) in groups.iter_mut().enumerate() {
-            let x = &x[i * SIDE * len..][..SIDE * len];
-            let rows: [&[T]; SIDE] = std::array::from_fn(|r| &x[r * len..][..len]);
-            *sums = [F::START; SIDE];
+            let x = &x[i * WORDS * len..][..WORDS * len];
+            let rows: [&[T]; WORDS] = std::array::from_fn(|r| &x[r * len..][..len]);
+            *sums = [F::START; WORDS];
             for k in 0..len {
-                for r in 0..SIDE {
+                for r in 0..WORDS {
                     sums[r] = F::step(sums[r], rows[r][k]);
                 }
             }
         }
-        let x = &x[groups.len() * SIDE * len..];
+        let x = &x[groups.len() * WORDS * len..];
         for (i, sum) in rest.iter_mut().enumerate() {
             *sum = x[i * len..][..len].iter().fold(F::START, |sum, x| F::step(sum, *x));
         }
@@ -272,89 +347,4 @@ pub fn fold_columns_of<T: Copy, F: FoldOf<T>>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Clone, Copy, Default)]
-    struct Sum;
-
-    impl FoldOf<u8> for Sum {
-        type Sum = u64;
-
-        const START: u64 = 0;
-
-        #[inline(always)]
-        fn step(sum: u64, x: u8) -> u64 {
-            sum + u64::from(x)
-        }
-
-        #[inline(always)]
-        fn join(a: u64, b: u64) -> u64 {
-            a + b
-        }
-    }
-
-    #[test]
-    fn blocks_are_folded_whole_and_by_column() {
-        let x: Vec<u8> = (0..4000_u32).map(|i| (i * 7919 % 251) as u8).collect();
-        for isa in Isa::all() {
-            for (n, len) in
-                [([1, 1], 0), ([2, 3], 5), ([1, 7], 64), ([3, 2], 201), ([0, 5], 9), ([1, 2], 600)]
-            {
-                let strides = [2 * len + 700, len + 3];
-                let at = |i: usize, j: usize, k: usize| {
-                    u64::from(x[i * strides[0] + j * strides[1] + k])
-                };
-                let rows = || (0..n[0]).flat_map(|i| (0..n[1]).map(move |j| (i, j)));
-                let block = Block { x: &x, n, strides, len };
-                let column = |k| rows().map(|(i, j)| at(i, j, k)).sum::<u64>();
-                let mut sums = vec![9; len];
-                fold_columns_of(isa, Sum, block, &mut sums);
-                assert!(sums.iter().enumerate().all(|(k, sum)| *sum == column(k)));
-                assert_eq!(fold_block(isa, Sum, block), (0..len).map(column).sum());
-                let mut sums = [9; 3];
-                fold_rows_of(isa, Sum, &x[..3 * len], &mut sums);
-                let of_row = |i| x[i * len..][..len].iter().map(|x| u64::from(*x)).sum::<u64>();
-                assert_eq!(sums, [0, 1, 2].map(of_row));
-            }
-        }
-    }
-
-    #[derive(Clone, Copy, Default)]
-    struct Most;
-
-    impl FoldOf<usize> for Most {
-        type Sum = usize;
-
-        const START: usize = 0;
-        const IS_IDEMPOTENT: bool = true;
-
-        #[inline(always)]
-        fn step(most: usize, x: usize) -> usize {
-            most.max(x)
-        }
-
-        #[inline(always)]
-        fn join(a: usize, b: usize) -> usize {
-            a.max(b)
-        }
-    }
-
-    #[test]
-    fn the_greatest_of_rows_of_any_length_is_found_at_any_position() {
-        for isa in Isa::all() {
-            for len in (1..70).chain([127, 128, 129, 511, 520, 600]) {
-                let n = 19;
-                let mut x: Vec<usize> = (0..n * len).map(|i| i * 7919 % 251).collect();
-                for i in 0..n {
-                    x[i * len + i * 37 % len] = 1000 + i;
-                }
-                let mut most = [0; 19];
-                fold_rows_of(isa, Most, &x, &mut most);
-                assert_eq!(most, std::array::from_fn(|i| 1000 + i), "{len}");
-                let block = Block { x: &x, n: [1, n], strides: [0, len], len };
-                assert_eq!(fold_block(isa, Most, block), 1018, "{len}");
-            }
-        }
-    }
-}
+mod tests;

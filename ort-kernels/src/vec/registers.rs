@@ -27,13 +27,9 @@ kernel! {
                 rows((x, n), y, 1.0, multiply, multiply);
             }
             Fold::Max => {
-                let greater = |a, b| or_nan(a, _mm512_max_ps(a, b));
-                rows((x, n), y, f32::NEG_INFINITY, greater, greater);
+                extremes((x, n), y, f32::NEG_INFINITY, |a, b| _mm512_max_ps(a, b));
             }
-            Fold::Min => {
-                let less = |a, b| or_nan(a, _mm512_min_ps(a, b));
-                rows((x, n), y, f32::INFINITY, less, less);
-            }
+            Fold::Min => extremes((x, n), y, f32::INFINITY, |a, b| _mm512_min_ps(a, b)),
         }
     }
 }
@@ -65,6 +61,24 @@ features! { Avx512 enabled
 }
 
 features! { Avx512 enabled
+    /// Rows without a NaN, which are nearly all, need not look for it in each step of the join.
+    fn extremes(
+        (x, n): (&[f32], usize),
+        y: &mut [f32],
+        start: f32,
+        extreme: impl Fn(__m512, __m512) -> __m512 + Copy,
+    ) {
+        let with_nan = |a, b| or_nan(a, extreme(a, b));
+        for (i, y) in y.iter_mut().enumerate() {
+            let lanes = folded(&x[i * n..][..n], start, with_nan);
+            let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(lanes[0], lanes[1])
+                | _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(lanes[2], lanes[3]);
+            *y = if is_nan == 0 { joined(lanes, extreme) } else { joined(lanes, with_nan) };
+        }
+    }
+}
+
+features! { Avx512 enabled
     /// The elements of a row.
     #[inline]
     pub(super) fn fold(
@@ -73,6 +87,14 @@ features! { Avx512 enabled
         step: impl Fn(__m512, __m512) -> __m512,
         join: impl Fn(__m512, __m512) -> __m512,
     ) -> f32 {
+        joined(folded(x, start, step), join)
+    }
+}
+
+features! { Avx512 enabled
+    /// The elements of a row, in the lanes of four registers.
+    #[inline]
+    fn folded(x: &[f32], start: f32, step: impl Fn(__m512, __m512) -> __m512) -> [__m512; 4] {
         let mut lanes = [_mm512_set1_ps(start); 4];
         let (chunks, rest) = x.as_chunks::<64>();
         for chunk in chunks {
@@ -85,7 +107,7 @@ features! { Avx512 enabled
             let mask = u16::MAX >> (16 - rest.len().min(16));
             *lanes = _mm512_mask_mov_ps(*lanes, mask, step(*lanes, load16(rest)));
         }
-        joined(lanes, join)
+        lanes
     }
 }
 

@@ -1,6 +1,6 @@
 //! The memory of outputs that callers have dropped, for future outputs.
 //!
-//! An output belongs to its caller. Mapping and clearing memory for a large one can take
+//! An output belongs to its caller. Mapping and clearing memory for one can take
 //! as long as computing it, so dropped buffers are returned here with their content.
 
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use crate::plan::Pool;
 /// The maximum number of retained buffers, whatever a caller drops at once.
 const N_SPARES: usize = 16;
 
-/// Smaller buffers come from the heap, which retains such memory itself.
+/// Smaller buffers come from the heap: they are cleared faster than they are looked for here.
 const MIN_BYTES: usize = 4 << 10;
 
 /// Unused buffers.
@@ -37,8 +37,7 @@ impl Spares {
         Arc::new(Self { pool: Pool::new(N_SPARES), kept, cap })
     }
 
-    /// A buffer with any content, which is returned here on drop. A small one comes
-    /// from the heap, which retains such memory itself.
+    /// A buffer with any content, which is returned here on drop, unless it is small.
     pub(super) fn buf(self: &Arc<Self>, n_bytes: usize) -> Option<AlignedBuf> {
         self.buf_with_room(n_bytes, n_bytes)
     }

@@ -17,6 +17,11 @@ fn block(n_rows: usize) -> usize {
     (n_rows * 12).next_multiple_of(64)
 }
 
+/// The block and the output, which are of the same size.
+fn block_and_output(n_rows: usize) -> usize {
+    2 * block(n_rows)
+}
+
 fn run(session: &Session, n_rows: usize) {
     let data: Vec<f32> = (0..3 * n_rows).map(|i| i as f32 - 7.0).collect();
     let x = Tensor::from_slice(&[n_rows, 3], &data).unwrap();
@@ -33,7 +38,7 @@ fn kept(session: &Session) -> usize {
 #[test]
 fn only_arena_keep_retains_the_memory_of_a_large_input() {
     let (large, small) = (100_000, 100);
-    // The memory of the large output is retained as well; that of a small one is on the heap.
+    // The memory of the large output is retained as well; that of a small one, of 1200 bytes, is not.
     let with_output = block(large) + large * 12;
     for (arena, after_large, after_small) in [
         (Arena::Keep, with_output, with_output),
@@ -77,7 +82,7 @@ fn memory_in_steady_use_is_retained() {
     let session = session(Session::builder());
     for run_of in 0..100 {
         run(&session, if run_of % 10 == 0 { 1000 } else { 10 });
-        assert_eq!(kept(&session), block(1000));
+        assert_eq!(kept(&session), block_and_output(1000));
     }
 }
 
@@ -85,12 +90,13 @@ fn memory_in_steady_use_is_retained() {
 fn signatures_share_one_block() {
     let session = session(Session::builder().arena(Arena::Keep));
     [500, 100, 300, 200, 400].iter().for_each(|&n_rows| run(&session, n_rows));
-    assert_eq!(kept(&session), block(500));
+    assert_eq!(kept(&session), block_and_output(500));
 }
 
 #[test]
 fn retained_memory_is_within_the_cap() {
-    for (cap, expected) in [(0, 0), (block(1000) - 1, 0), (block(1000), block(1000))] {
+    let (one, both) = (block(1000), block_and_output(1000));
+    for (cap, expected) in [(0, 0), (one - 1, 0), (one, one), (both - 1, one), (both, both)] {
         let session = session(Session::builder().arena(Arena::Keep).activations_cap(cap));
         (0..3).for_each(|_| run(&session, 1000));
         assert_eq!(kept(&session), expected, "{cap}");
@@ -109,7 +115,7 @@ fn the_memory_of_a_run_is_known_before_it_starts() {
     assert_eq!(steps, [("Add", block(1000)), ("Relu", block(1000)), ("Mul", block(1000))]);
     assert_eq!(kept(&session), 0, "nothing ran yet");
     run(&session, 1000);
-    assert_eq!(kept(&session), planned.arena);
+    assert_eq!(kept(&session), block_and_output(1000));
     let x = Tensor::from_slice(&[1000, 3], &[0.0_f32; 3000]).unwrap();
     assert_eq!(session.activations([("x", &x)]).unwrap(), planned);
 }
@@ -159,7 +165,9 @@ fn concurrent_runs_have_separate_memory_and_do_not_wait() {
         std::thread::scope(|scope| {
             (0..N_THREADS).for_each(|_| drop(scope.spawn(|| session.run([("x", &x)]).unwrap())));
         });
-        assert_eq!(kept(&session), n_kept * block(1000), "{arena:?}");
+        // Outputs are dropped when their threads end, and then serve the next.
+        let limits = n_kept * block(1000)..=n_kept * block_and_output(1000);
+        assert!(limits.contains(&kept(&session)), "{arena:?}: {}", kept(&session));
     }
 }
 
@@ -170,7 +178,7 @@ fn a_burst_of_concurrent_runs_holds_its_memory_only_for_a_while() {
         (0..8).for_each(|_| drop(scope.spawn(|| (0..50).for_each(|_| run(&session, 1000)))));
     });
     (0..40).for_each(|_| run(&session, 1000));
-    assert_eq!(kept(&session), block(1000));
+    assert_eq!(kept(&session), block_and_output(1000));
 }
 
 #[test]

@@ -5,11 +5,12 @@ use ort_kernels::Isa;
 use ort_kernels::vec::{Block, FoldOf, fold_block, fold_columns_of, fold_rows_of};
 use ort_ops::arithmetic::Arithmetic;
 use ort_ops::ops::reduce::Form;
-use ort_tensor::{Bool, Element};
+use ort_tensor::{Bool, Element, Number};
 
 use super::Plan;
 use super::sums::{
-    All, Any, Greatest, Least, Product, Root, Sum, SumOfMagnitudes, SumOfSquares, Summed,
+    All, Any, ExactSum, ExactSumOfSquares, Greatest, Halves, Least, Product, Root, Sum,
+    SumOfMagnitudes, SumOfSquares, Summed,
 };
 use crate::pieces::{Rows, elements_as, elements_of};
 
@@ -51,6 +52,40 @@ impl Call<'_> {
         }
     }
 
+    /// The forms of 32-bit integers that need their exact sums, and all others.
+    pub(super) fn words(&self, form: Form, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let n = i64::try_from(self.plan.n).map_err(|_| KernelError::ForeignState)?;
+        match form {
+            Form::Mean => {
+                self.fold::<i32, _>(ExactSum, io, |sum| Number::from_f64((sum / n) as f64))
+            }
+            Form::LogSum => {
+                self.fold::<i32, _>(ExactSum, io, |sum| Number::from_f64((sum as f64).ln()))
+            }
+            Form::L2 => {
+                let root = |sum: Halves| Number::from_f64((sum.sum() as f64).sqrt());
+                self.fold::<i32, _>(ExactSumOfSquares, io, root)
+            }
+            form => self.integer::<i32>(form, io),
+        }
+    }
+
+    /// The same for 64-bit integers.
+    pub(super) fn long_words(&self, form: Form, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        let n = i64::try_from(self.plan.n).map_err(|_| KernelError::ForeignState)?;
+        match form {
+            Form::Mean => self.fold::<i64, _>(ExactSum, io, |sum| mean(sum.sum(), n)),
+            Form::LogSum => {
+                self.fold::<i64, _>(ExactSum, io, |sum| Number::from_f64((sum.sum() as f64).ln()))
+            }
+            Form::L2 => {
+                let root = |sum: i128| Number::from_f64((sum as f64).sqrt());
+                self.fold::<i64, _>(ExactSumOfSquares, io, root)
+            }
+            form => self.integer::<i64>(form, io),
+        }
+    }
+
     pub(super) fn float<T: Summed>(
         &self,
         form: Form,
@@ -63,6 +98,7 @@ impl Call<'_> {
         match form {
             Form::Mean => self.fold::<T, _>(Sum, io, |sum| T::narrow(sum.div(n))),
             Form::L2 => self.fold::<T, _>(SumOfSquares, io, |sum| T::narrow(sum.root())),
+            Form::LogSum => self.fold::<T, _>(Sum, io, |sum| T::narrow(sum.logarithm())),
             form => self.integer::<T>(form, io),
         }
     }
@@ -132,6 +168,12 @@ impl Call<'_> {
         });
         Ok(())
     }
+}
+
+/// `sum / n` towards 0. Division of 128 bits takes ten times as long as that of 64.
+#[expect(clippy::cast_possible_truncation, reason = "a mean is between elements")]
+fn mean(sum: i128, n: i64) -> i64 {
+    i64::try_from(sum).map_or_else(|_| (sum / i128::from(n)) as i64, |sum| sum / n)
 }
 
 /// The loops of a fold.

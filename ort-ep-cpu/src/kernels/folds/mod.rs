@@ -19,6 +19,7 @@ use ort_ops::ops::reduce::{Form, Reduce};
 use ort_tensor::{DType, Shape};
 
 use self::call::Call;
+use self::sums::MAX_EXACT;
 pub(super) use self::sums::{Greatest, Least, Sum, Summed};
 use super::reduce::{Axes, reduced_shape};
 use super::{Compiled, Compiler, KernelDef};
@@ -84,7 +85,9 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         (Form::Max | Form::Min, _) => true,
         (Form::Sum | Form::Prod | Form::SumSquare | Form::L1, DType::I8 | DType::U8) => false,
         (Form::Sum | Form::Prod | Form::SumSquare | Form::L1, dtype) => dtype.is_number(),
-        (Form::Mean | Form::L2, dtype) => dtype == DType::F64,
+        (Form::Mean | Form::L2 | Form::LogSum, dtype) => {
+            matches!(dtype, DType::F64 | DType::I32 | DType::I64)
+        }
         _ => false,
     };
     let (Some(axes), true) = (Axes::of_reduce(compiler, op), takes) else { return Ok(None) };
@@ -185,6 +188,7 @@ impl Kernel for FoldKernel {
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let State { shape, plan } = prepared.state()?;
+        let plan = plan.as_ref().filter(|plan| self.dtype.is_float() || plan.n <= MAX_EXACT);
         let Some(plan) = plan else { return Ok(self.op.eval(io.inputs, io.outputs)?) };
         let call = Call { isa: self.isa, shape, plan };
         // Wrapping results have the same bits for signed and unsigned types.
@@ -195,8 +199,8 @@ impl Kernel for FoldKernel {
         match dtype {
             DType::F64 => call.float::<f64>(self.form, io),
             DType::I8 => call.extreme::<i8>(self.form, io),
-            DType::I32 => call.integer::<i32>(self.form, io),
-            DType::I64 => call.integer::<i64>(self.form, io),
+            DType::I32 => call.words(self.form, io),
+            DType::I64 => call.long_words(self.form, io),
             DType::U8 => call.extreme::<u8>(self.form, io),
             DType::U32 => call.integer::<u32>(self.form, io),
             DType::U64 => call.integer::<u64>(self.form, io),
@@ -261,6 +265,11 @@ mod tests {
                 check(name, dtype, 0.0);
             }
         }
+        for dtype in [DType::I32, DType::I64] {
+            for name in ["ReduceMean", "ReduceL2", "ReduceLogSum"] {
+                check(name, dtype, 0.0);
+            }
+        }
         let bytes = [DType::I8, DType::U8, DType::Bool];
         for dtype in bytes.into_iter().chain([DType::I32, DType::I64, DType::U32, DType::U64]) {
             check("ReduceMax", dtype, 0.0);
@@ -277,6 +286,27 @@ mod tests {
             check("ReduceMax", dtype, 0.0);
             check("ReduceMin", dtype, 0.0);
         }
+    }
+
+    #[test]
+    fn sums_of_extreme_integers_are_exact() {
+        fn check<T: Number>(extremes: [T; 2]) {
+            let x: Vec<T> = (0..6 * 40).map(|i| extremes[usize::from(i % 7 == 0)]).collect();
+            for name in ["ReduceMean", "ReduceL2", "ReduceLogSum"] {
+                for shape in [&[6, 40][..], &[60, 4], &[2, 120]] {
+                    for axis in [0_i64, 1] {
+                        let axes = Tensor::from_slice(&[1], &[axis]).unwrap();
+                        let x = Tensor::from_slice(shape, &x).unwrap();
+                        Case::new(name, 18).input(x).constant(axes).check(exact);
+                    }
+                }
+            }
+        }
+        check([i32::MIN, i32::MAX]);
+        check([i32::MAX, i32::MAX - 1]);
+        check([i64::MIN, i64::MAX]);
+        check([i64::MAX, i64::MAX - 1]);
+        check([-1_i64, 2]);
     }
 
     #[test]

@@ -100,10 +100,70 @@ of_flags! {
     All: 1, &;
 }
 
-/// The root at the end of a norm.
+/// An exact sum of 64-bit numbers: the sums of their lower and of their upper halves, which vectors have instructions for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Halves {
+    lower: u64,
+    upper: i64,
+}
+
+impl Halves {
+    const ZERO: Self = Self { lower: 0, upper: 0 };
+
+    #[inline(always)]
+    #[expect(clippy::cast_sign_loss, reason = "the lower half of the two's complement")]
+    fn with(self, x: i64) -> Self {
+        let (lower, upper) = (x as u64 & u64::from(u32::MAX), x >> 32);
+        Self { lower: self.lower.wrapping_add(lower), upper: self.upper.wrapping_add(upper) }
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        let (lower, upper) = (other.lower, other.upper);
+        Self { lower: self.lower.wrapping_add(lower), upper: self.upper.wrapping_add(upper) }
+    }
+
+    pub(super) fn sum(self) -> i128 {
+        (i128::from(self.upper) << 32) + i128::from(self.lower)
+    }
+}
+
+/// The sum and the sum of squares of up to [`MAX_EXACT`] integers.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ExactSum;
+#[derive(Clone, Copy, Default)]
+pub(super) struct ExactSumOfSquares;
+
+macro_rules! exact {
+    ($($fold:ty, $x:ty => $sum:ty, $start:expr, |$a:ident, $b:ident| $step:expr, $join:ident;)*) => { $(
+        impl FoldOf<$x> for $fold {
+            type Sum = $sum;
+
+            const START: $sum = $start;
+
+            #[inline(always)]
+            fn step($a: $sum, $b: $x) -> $sum { $step }
+
+            #[inline(always)]
+            fn join(a: $sum, b: $sum) -> $sum { a.$join(b) }
+        }
+    )* };
+}
+exact! {
+    ExactSum, i32 => i64, 0, |a, b| a.wrapping_add(i64::from(b)), wrapping_add;
+    ExactSum, i64 => Halves, Halves::ZERO, |a, b| a.with(b), plus;
+    ExactSumOfSquares, i64 => i128, 0, |a, b| a.wrapping_add(i128::from(b) * i128::from(b)), wrapping_add;
+    ExactSumOfSquares, i32 => Halves, Halves::ZERO, |a, b| a.with(i64::from(b) * i64::from(b)), plus;
+}
+
+/// Maximum number of integers whose exact sums fit their accumulators.
+pub(super) const MAX_EXACT: usize = 1 << 31;
+
+/// The functions at the end of means, norms and logarithms.
 pub(super) trait Root: Arithmetic {
     fn of_len(n: usize) -> Self;
     fn root(self) -> Self;
+    fn logarithm(self) -> Self;
 }
 
 impl Root for f32 {
@@ -114,6 +174,10 @@ impl Root for f32 {
     fn root(self) -> Self {
         self.sqrt()
     }
+
+    fn logarithm(self) -> Self {
+        self.ln()
+    }
 }
 
 impl Root for f64 {
@@ -123,5 +187,9 @@ impl Root for f64 {
 
     fn root(self) -> Self {
         self.sqrt()
+    }
+
+    fn logarithm(self) -> Self {
+        self.ln()
     }
 }
