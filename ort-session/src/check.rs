@@ -57,6 +57,26 @@ fn named(graph: &Graph, name: &str) -> Result<usize, InputError> {
     })
 }
 
+/// Checks the inputs of a subgraph: its shapes were inferred from what it declares. One element has any shape, as
+/// exporters often confuse scalars and vectors.
+pub(crate) fn check_body_inputs<'a>(
+    graph: &Graph,
+    given: impl Iterator<Item = ValueView<'a>>,
+) -> Result<(), InputError> {
+    for (&id, view) in graph.inputs().iter().zip(given) {
+        let info = graph.value(id);
+        let is_one = matches!(view, ValueView::Tensor(tensor) if tensor.len() == 1);
+        if !is_one && !fits(&info.fact.ty, view) {
+            return Err(InputError::Type {
+                name: info.name.clone(),
+                expected: Box::new(info.fact.ty.clone()),
+                found: Box::new(type_of(view)),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// A tensor of one element as the scalar that a model declares: programs for onnxruntime, which does not
 /// compare the shapes of scalars, pass it with dimensions.
 fn as_scalar<'a>(expected: &Type, view: ValueView<'a>) -> ValueView<'a> {

@@ -95,6 +95,8 @@ impl Operator for Squeeze {
                 let Some(axes) = axes.ints() else {
                     let n = vector_len(inputs, 1)?;
                     let rank = x.zip(n).and_then(|(x, n)| x.len().checked_sub(n));
+                    // With no dimension left the shape would be known, and the axes never checked.
+                    let rank = rank.filter(|&rank| rank > 0);
                     return Ok(vec![ranked_fact(dtype, rank)]);
                 };
                 Some(axes)

@@ -42,7 +42,7 @@ impl Run<'_> {
             let mut args = Arguments::new();
             args.extend([number.view(), go_on.view()].map(ValueView::Tensor).map(Arg::View));
             carried.into_iter().for_each(|arg| args.push(arg));
-            let layout = repeated.lay_out(&args).map_err(ControlError::Run)?;
+            let layout = repeated.lay_out_declared(&args).map_err(ControlError::Run)?;
             let mut targets = stacks.targets(&body.plan.graph, layout)?;
             let made = self.iteration(&mut repeated, args, &mut targets)?;
             let targeted = targets.ids();

@@ -99,7 +99,7 @@ impl Run<'_> {
             let mut args = Arguments::new();
             states.into_iter().for_each(|arg| args.push(arg));
             args.extend(slices.iter().map(|slice| Arg::View(slice.view())));
-            let layout = repeated.lay_out(&args).map_err(ControlError::Run)?;
+            let layout = repeated.lay_out_declared(&args).map_err(ControlError::Run)?;
             let mut targets = stacks.targets(&body.plan.graph, layout)?;
             let made = self.iteration(&mut repeated, args, &mut targets)?;
             let targeted = targets.ids();

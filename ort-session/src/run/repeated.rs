@@ -14,6 +14,7 @@ use super::error::RunError;
 use super::frame::Frame;
 use super::targets::Targets;
 use super::{Given, Run};
+use crate::check::check_body_inputs;
 use crate::plan::{Args, Layout, Plan, State};
 
 /// An input of a body.
@@ -58,6 +59,15 @@ impl Arg<'_> {
 impl<'r> Repeated<'r> {
     pub(crate) fn new(run: &'r Run<'r>, plan: &'r Plan, captures: &'r [ValueView<'r>]) -> Self {
         Self { run, plan, captures, ready: None }
+    }
+
+    /// [`Repeated::lay_out`] on inputs of the declared shapes.
+    ///
+    /// # Errors
+    /// If one has another: the shapes of the outputs were inferred from the declared ones.
+    pub(crate) fn lay_out_declared(&mut self, args: &[Arg<'_>]) -> Result<&Layout, RunError> {
+        check_body_inputs(&self.plan.graph, args.iter().map(Arg::view))?;
+        self.lay_out(args)
     }
 
     /// Prepares an iteration on these inputs, and returns its layout. Dimensions

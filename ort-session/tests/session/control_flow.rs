@@ -301,6 +301,20 @@ fn wrong_inputs_of_control_flow_are_typed_errors() {
              }",
             ["has another batch size than input 1"; 2],
         ),
+        (
+            "graph(x: float[?,2], c: bool[]) -> (y, n) {
+               trips = const int64[] 2
+               v, y = Loop-16 [
+                 body: graph(i: int64[], c_in: bool[], v_in: float[1,2]) -> (c_out, v_out, w) {
+                   c_out = Identity-16 (c_in)
+                   v_out = Neg-13 (v_in)
+                   w = Identity-16 (v_in)
+                 }
+               ] (trips, _, x)
+               n = Shape-15 (y)
+             }",
+            ["input `v_in`: expected float[1,2], found float[2,2]"; 2],
+        ),
     ] {
         let session = Session::builder().level(Level::Disable);
         let session = session.commit(ModelBytes::from_vec(of_text(text))).unwrap();
