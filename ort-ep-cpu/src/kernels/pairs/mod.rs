@@ -1,8 +1,9 @@
 //! Functions of two operands, broadcast, without a kernel for their type: arithmetic of integers, f64
-//! and 16-bit floats, comparisons of every type, bits and booleans. They share one scheme: a row
+//! and 16-bit floats, PRelu and comparisons of every type, bits and booleans. They share one scheme: a row
 //! is combined with a row or with a scalar; repeated, stretched and in-place operands are
 //! copied to a tile first.
 
+mod bits;
 mod runs;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
@@ -10,7 +11,10 @@ use ort_graph::{Fact, OpError};
 use ort_kernels::Isa;
 use ort_kernels::vec::{Lane, any, pairs};
 use ort_ops::arithmetic::Arithmetic;
-use ort_ops::ops::{binary::Binary, comparison::Comparison, mod_::Mod, variadic::Variadic};
+use ort_ops::ops::{
+    binary::Binary, bit_shift::BitShift, comparison::Comparison, mod_::Mod, prelu::PRelu,
+    variadic::Variadic,
+};
 use ort_tensor::{Bool, DType, Element, bf16, f16, with_dtype};
 
 pub(super) use self::runs::held_elements;
@@ -35,6 +39,8 @@ enum Function {
     Max,
     Min,
     Mod(Mod),
+    BitShift(BitShift),
+    PRelu,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -47,7 +53,10 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         _ => None,
     };
     let rest = || compiler.op::<Mod>().map(|op| Function::Mod(*op));
-    let function = binary.or_else(comparison).or_else(extreme).or_else(rest);
+    let shift = || compiler.op::<BitShift>().map(|op| Function::BitShift(*op));
+    let leak = || compiler.op::<PRelu>().map(|_| Function::PRelu);
+    let few = || rest().or_else(shift).or_else(leak);
+    let function = binary.or_else(comparison).or_else(extreme).or_else(few);
     let dtype = compiler.fact(0).and_then(Fact::dtype);
     let (Some(function), Some(dtype)) = (function, dtype) else { return Ok(None) };
     let is_known = dtype.is_number() || dtype == DType::Bool;
@@ -57,7 +66,16 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 
 impl Kernel for PairKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
-        Ok(Prepared::new(Broadcast::new(shapes)?))
+        let state = Broadcast::new(shapes)?;
+        match (self.function, shapes) {
+            (Function::PRelu, [x, slope]) if state.shape[..] != **x => Err(OpError::Shapes {
+                what: "the slope, broadcast to the input",
+                left: x.to_vec(),
+                right: slope.to_vec(),
+            }
+            .into()),
+            _ => Ok(Prepared::new(state)),
+        }
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -69,6 +87,8 @@ impl Kernel for PairKernel {
             Function::Max => call.extreme(true, io),
             Function::Min => call.extreme(false, io),
             Function::Mod(op) => call.rest(op, io),
+            Function::BitShift(op) => call.shift(op, io),
+            Function::PRelu => call.leak(io),
         }
     }
 
@@ -128,10 +148,21 @@ impl Call<'_> {
     }
 
     fn extreme(&self, is_max: bool, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        with_dtype!(self.dtype, number, T => match is_max {
+        if matches!(self.dtype, DType::F16 | DType::Bf16) {
+            return self.half_extreme(is_max, io);
+        }
+        with_dtype!(self.dtype, [f32, f64, i8, i16, i32, i64, u8, u16, u32, u64], T => match is_max {
             true => self.arithmetic::<T>(io, <T as Wide>::Of::larger),
             false => self.arithmetic::<T>(io, <T as Wide>::Of::smaller),
         }, else => Err(KernelError::ForeignState))
+    }
+
+    fn leak(&self, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
+        with_dtype!(self.dtype, [f32, f64, f16, bf16, i32, i64, u32, u64],
+            T => self.arithmetic::<T>(io, |x: <T as Wide>::Of, slope| {
+                if x < Default::default() { x.mul(slope) } else { x }
+            }),
+            else => Err(KernelError::ForeignState))
     }
 
     fn rest(&self, op: Mod, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -229,96 +260,4 @@ impl Call<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use ort_graph::Attr;
-    use ort_tensor::{Bool, DType, Number, Tensor, n_elements, with_dtype};
-
-    use crate::case::{Case, exact};
-
-    const SHAPES: [[&[usize]; 2]; 9] = [
-        [&[], &[]],
-        [&[3, 700], &[3, 700]],
-        [&[3, 700], &[]],
-        [&[1], &[2, 33]],
-        [&[5, 2, 40], &[40]],
-        [&[70, 3], &[3]],
-        [&[2, 3, 5, 7], &[1, 3, 1, 1]],
-        [&[0, 3], &[1, 3]],
-        [&[3, 1, 171, 211], &[3, 2, 1, 1]],
-    ];
-
-    /// Numbers without zeros; floats include NaN.
-    fn numbers<T: Number>(shape: &[usize]) -> Tensor {
-        let n = n_elements(shape).unwrap();
-        let number = |i: usize| match i % 11 {
-            0 => [f64::NAN, f64::INFINITY, -1e300, 1e300, 2_147_483_648.0][i / 11 % 5],
-            _ => (i * 7919 % 509) as f64 - 254.5,
-        };
-        let nonzero = |x: T| if x == T::default() { T::from_f64(1.0) } else { x };
-        let elements: Vec<T> = (0..n).map(|i| nonzero(T::from_f64(number(i + n)))).collect();
-        Tensor::from_slice(shape, &elements).unwrap()
-    }
-
-    fn of(dtype: DType, shape: &[usize]) -> Tensor {
-        with_dtype!(dtype, number, T => numbers::<T>(shape), else => {
-            let flags: Vec<Bool> =
-                (0..n_elements(shape).unwrap()).map(|i| (i % 3 == 0).into()).collect();
-            Tensor::from_slice(shape, &flags).unwrap()
-        })
-    }
-
-    fn check(name: &'static str, version: i32, dtype: DType) {
-        for [a, b] in SHAPES {
-            for [a, b] in [[a, b], [b, a]] {
-                let case = Case::new(name, version).input(of(dtype, a)).weight(of(dtype, b));
-                match name {
-                    "Mod" => case.attr("fmod", Attr::Int(dtype.is_float().into())).check(exact),
-                    _ => case.check(exact),
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn arithmetic_of_every_type_equals_the_operator() {
-        let names = [
-            ("Add", 14),
-            ("Sub", 14),
-            ("Mul", 14),
-            ("Div", 14),
-            ("Mod", 13),
-            ("Max", 13),
-            ("Min", 13),
-            ("Equal", 19),
-            ("Greater", 13),
-            ("LessOrEqual", 16),
-            ("Less", 13),
-            ("GreaterOrEqual", 16),
-        ];
-        for (name, version) in names {
-            for dtype in DType::ALL.iter().filter(|dtype| dtype.is_number()) {
-                check(name, version, *dtype);
-            }
-        }
-    }
-
-    #[test]
-    fn bits_and_booleans_equal_the_operators() {
-        for dtype in DType::ALL.iter().filter(|dtype| dtype.is_integer()) {
-            for name in ["BitwiseAnd", "BitwiseOr", "BitwiseXor"] {
-                check(name, 18, *dtype);
-            }
-        }
-        for name in ["And", "Or", "Xor"] {
-            check(name, 7, DType::Bool);
-        }
-        check("Equal", 19, DType::Bool);
-    }
-
-    #[test]
-    fn a_divisor_of_zero_is_an_error() {
-        let zeros = Tensor::zeros(DType::I16, &[3]).unwrap();
-        let case = |name| Case::new(name, 14).input(of(DType::I16, &[3])).input(zeros.clone());
-        assert!(case("Div").error().to_string().contains("division by zero"));
-    }
-}
+mod tests;
