@@ -41,6 +41,9 @@ const ELEMENT: f64 = 30.0;
 /// To copy an element for a matrix product, or to write a result.
 const COPY: f64 = 16.0;
 
+/// The rows of a tile of a matrix product.
+const TILE_ROWS: usize = 14;
+
 /// The nodes to convert to NCHWc, without `pinned`.
 pub(super) fn choose(survey: &Survey<'_>, pinned: &IdSet<NodeId>) -> IdSet<NodeId> {
     let layouts = layouts(survey);
@@ -224,6 +227,11 @@ fn conv_costs(filters: Filters, block: usize) -> [f64; 2] {
             let work = if is_minimal { 0.55 } else { 1.05 };
             [nchw, work * flops(padded(o), padded(i)) + copies(padded(o))]
         }
-        Form::Grouped => [nchw, 1.05 * flops(o, i) + copies(o)],
+        Form::Grouped => {
+            // A product for each group, whose few filters leave rows of the last tile empty.
+            let rows = (o / group.max(1)).max(1);
+            let empty = (rows.next_multiple_of(TILE_ROWS) - rows) as f64 / rows as f64;
+            [nchw + empty * flops(o, i), 1.05 * flops(o, i) + copies(o)]
+        }
     }
 }
