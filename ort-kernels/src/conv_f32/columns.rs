@@ -116,10 +116,40 @@ impl<'a> Columns<'a> {
         let x = if from < to { w.at(from, tap[2]).unwrap_or_default() } else { 0 };
         let first = (z * h.input + y) * w.input + x;
         let plane = d.input * h.input * w.input;
-        for (c, row) in rows {
-            let source = &self.input[c * plane + first..];
-            let out = &mut panel[row][columns.clone()];
-            copy_row::<NR>(source, w.stride, out, from - run.outputs.start..to - run.outputs.start);
+        let used = from - run.outputs.start..to - run.outputs.start;
+        let rows = rows.map(|(c, row)| (c * plane + first, row));
+        match w.stride {
+            1 => self.copy_rows::<NR, 1>(rows, used, (columns, panel)),
+            2 => self.copy_rows::<NR, 2>(rows, used, (columns, panel)),
+            3 => self.copy_rows::<NR, 3>(rows, used, (columns, panel)),
+            stride => {
+                for (first, row) in rows {
+                    let out = padded(&mut panel[row][columns.clone()], &used);
+                    copy_every(&self.input[first..], stride, out);
+                }
+            }
+        }
+    }
+
+    /// Copies every `STRIDE`-th element from the first index of each row on to the used columns, and clears the others. Each
+    /// length is two groups of a constant size that may overlap: rows of small images are short, and neither a call nor a
+    /// loop for each would be fast.
+    #[inline(always)]
+    fn copy_rows<const NR: usize, const STRIDE: usize>(
+        &self,
+        rows: impl Iterator<Item = (usize, usize)>,
+        used: Range<usize>,
+        (columns, panel): (Range<usize>, &mut [[f32; NR]]),
+    ) {
+        let rows = rows.map(|(first, row)| (&self.input[first..], row));
+        match used.len() {
+            0 => rows.for_each(|(_, row)| panel[row][columns.clone()].fill(0.0)),
+            1 => copy_groups::<NR, 1, STRIDE>(rows, used, (columns, panel)),
+            2..4 => copy_groups::<NR, 2, STRIDE>(rows, used, (columns, panel)),
+            4..8 => copy_groups::<NR, 4, STRIDE>(rows, used, (columns, panel)),
+            8..16 => copy_groups::<NR, 8, STRIDE>(rows, used, (columns, panel)),
+            16..32 => copy_groups::<NR, 16, STRIDE>(rows, used, (columns, panel)),
+            _ => copy_groups::<NR, 32, STRIDE>(rows, used, (columns, panel)),
         }
     }
 
@@ -203,20 +233,41 @@ fn are_patches(axis: &Axis) -> bool {
     axis.dilation == 1 && axis.stride >= 4 && axis.kernel >= 4
 }
 
-/// `out[used] = source[0], source[stride], …`, zero before and after.
+/// See [`Columns::copy_rows`]; at most `2·N` columns are used.
 #[inline(always)]
-fn copy_row<const NR: usize>(source: &[f32], stride: usize, out: &mut [f32], used: Range<usize>) {
-    // Whole panels and a constant stride compile to a few registers and no call.
-    match (stride, out.first_chunk_mut::<NR>()) {
-        (1, Some(out)) if used == (0..NR) => copy_elements(source, 1, out),
-        (2, Some(out)) if used == (0..NR) => copy_elements(source, 2, out),
-        (3, Some(out)) if used == (0..NR) => copy_elements(source, 3, out),
-        _ => {
-            out[..used.start].fill(0.0);
-            out[used.end..].fill(0.0);
-            copy_elements(source, stride, &mut out[used]);
+fn copy_groups<'x, const NR: usize, const N: usize, const STRIDE: usize>(
+    rows: impl Iterator<Item = (&'x [f32], usize)>,
+    used: Range<usize>,
+    (columns, panel): (Range<usize>, &mut [[f32; NR]]),
+) {
+    let Some(last) = used.len().checked_sub(N).filter(|_| N <= NR) else { return };
+    for (source, row) in rows {
+        let out = padded(&mut panel[row][columns.clone()], &used);
+        let source = &source[..(used.len() - 1) * STRIDE + 1];
+        if let Some(first) = out.first_chunk_mut::<N>() {
+            copy_every(source, STRIDE, first);
+        }
+        if last > 0
+            && let Some(end) = out.last_chunk_mut::<N>()
+        {
+            copy_every(&source[last * STRIDE..], STRIDE, end);
         }
     }
+}
+
+/// The used columns; the others are cleared: mostly none or one, for which a call would take longer than the rest of a row.
+#[inline(always)]
+fn padded<'p>(out: &'p mut [f32], used: &Range<usize>) -> &'p mut [f32] {
+    let (before, rest) = out.split_at_mut(used.start);
+    let (out, after) = rest.split_at_mut(used.len());
+    for padding in [before, after] {
+        match padding {
+            [] => {}
+            [one] => *one = 0.0,
+            many => many.fill(0.0),
+        }
+    }
+    out
 }
 
 /// `out[i] = source[i·stride]`.
@@ -226,16 +277,5 @@ fn copy_every(source: &[f32], stride: usize, out: &mut [f32]) {
     let source = &source[..=last * stride];
     for i in 0..out.len() {
         out[i] = source[i * stride];
-    }
-}
-
-#[inline(always)]
-fn copy_elements(source: &[f32], stride: usize, out: &mut [f32]) {
-    match stride {
-        1 => out.copy_from_slice(&source[..out.len()]),
-        // With a constant stride, this compiles to loads and shuffles.
-        2 => copy_every(source, 2, out),
-        3 => copy_every(source, 3, out),
-        stride => copy_every(source, stride, out),
     }
 }

@@ -41,6 +41,8 @@ const ELEMENT: f64 = 30.0;
 /// To copy an element for a matrix product, or to write a result.
 const COPY: f64 = 16.0;
 
+/// To start a row of copies.
+const COPY_ROW: f64 = 1000.0;
 /// The rows of a tile of a matrix product.
 const TILE_ROWS: usize = 14;
 
@@ -181,7 +183,7 @@ fn costs(
     let reorder = NODE + REORDER * padded as f64 * positions;
     match kind {
         Kind::Conv(filters) => {
-            let [nchw, blocks] = conv_costs(*filters, survey.block);
+            let [nchw, blocks] = conv_costs(*filters, survey.block, positions);
             (nchw * positions, blocks * positions)
         }
         // Each tap is a vector of channels, not a strided row.
@@ -208,7 +210,7 @@ fn is_fused(survey: &Survey<'_>, node: &Node) -> bool {
 
 /// The time of a convolution per position, in NCHW and in NCHWc: fitted to our kernels on a
 /// Cascade Lake with AVX-512, whose peak of 160 GFLOP/s is the unit.
-fn conv_costs(filters: Filters, block: usize) -> [f64; 2] {
+fn conv_costs(filters: Filters, block: usize, positions: f64) -> [f64; 2] {
     let Filters { form, group, shape: [o, i, kh, kw], is_minimal } = filters;
     let padded = |n: usize| n.next_multiple_of(block);
     let flops = |o: usize, i: usize| (2 * o * i * kh * kw) as f64;
@@ -228,10 +230,11 @@ fn conv_costs(filters: Filters, block: usize) -> [f64; 2] {
             [nchw, work * flops(padded(o), padded(i)) + copies(padded(o))]
         }
         Form::Grouped => {
-            // A product for each group, whose few filters leave rows of the last tile empty.
+            // A product for each group, whose few filters leave rows of the last tile empty and share few copies.
             let rows = (o / group.max(1)).max(1);
             let empty = (rows.next_multiple_of(TILE_ROWS) - rows) as f64 / rows as f64;
-            [nchw + empty * flops(o, i), 1.05 * flops(o, i) + copies(o)]
+            let starts = COPY_ROW * (group * i * kh * kw) as f64 / positions.max(1.0).sqrt();
+            [nchw + empty * flops(o, i) + starts, 1.05 * flops(o, i) + copies(o)]
         }
     }
 }
