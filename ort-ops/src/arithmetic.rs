@@ -79,7 +79,8 @@ macro_rules! integers {
     )* };
     (@abs wrapping $x:ident) => { $x.wrapping_abs() };
     (@abs same $x:ident) => { $x };
-    (@sign signum $x:ident) => { $x.signum() };
+    // Vectorized, which `signum` is not.
+    (@sign signum $x:ident) => { Self::from($x > 0) - Self::from($x < 0) };
     (@sign min_one $x:ident) => { $x.min(1) };
 }
 

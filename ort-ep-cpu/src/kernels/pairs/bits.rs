@@ -22,14 +22,16 @@ impl Call<'_> {
     /// A distance that is negative or beyond the type shifts everything out.
     pub(super) fn shift(&self, op: BitShift, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let dtype = if op == BitShift::Left { self.dtype.unsigned() } else { self.dtype };
-        with_dtype!(dtype, [u8, u16, u32, u64], T => return self.combine(io, |x: T, n: T| {
-            let is_inside = n < (T::BITS as T);
-            let shifted = match op {
-                BitShift::Left => x.wrapping_shl(n as u32),
-                BitShift::Right => x.wrapping_shr(n as u32),
-            };
-            if is_inside { shifted } else { 0 }
-        }), else => {});
+        with_dtype!(dtype, [u8, u16, u32, u64], T => return match op {
+            BitShift::Left => self.combine(io, |x: T, n: T| {
+                let shifted = x.wrapping_shl(n as u32);
+                if n < (T::BITS as T) { shifted } else { 0 }
+            }),
+            BitShift::Right => self.combine(io, |x: T, n: T| {
+                let shifted = x.wrapping_shr(n as u32);
+                if n < (T::BITS as T) { shifted } else { 0 }
+            }),
+        }, else => {});
         with_dtype!(dtype, [i8, i16, i32, i64], T => self.combine(io, |x: T, n: T| {
             let last = (T::BITS - 1) as T;
             x.wrapping_shr((if (0..=last).contains(&n) { n } else { last }) as u32)
