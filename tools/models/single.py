@@ -22,6 +22,11 @@ CONVOLUTIONS = {
         for size in (56, 14)
     },
     **{
+        f"grouped{stride}_{c}_{groups}_{size}": (c, c, groups, 3, stride, size)
+        for c, groups, size in ((64, 2, 56), (120, 5, 28), (256, 8, 14), (512, 32, 14), (1024, 32, 7))
+        for stride in (1, 2)
+    },
+    **{
         f"pointwise_{i}_{o}_{size}": (i, o, 1, 1, 1, size)
         for i, o, size in ((64, 64, 56), (96, 24, 56), (256, 64, 14), (64, 256, 14), (512, 512, 7))
     },
