@@ -182,6 +182,7 @@ kernels! {
     chain,
     conv,
     cumulative,
+    deform_conv,
     dynamic_quantize,
     dynamic_quantize_lstm,
     einsum,
