@@ -5,7 +5,8 @@
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
-use ort_ops::ops::grid_sample::GridSample;
+use ort_kernels::{Isa, Task};
+use ort_ops::ops::grid_sample::{GridMode, GridSample};
 use ort_tensor::{DType, Element, Number, Shape};
 
 use smallvec::SmallVec;
@@ -24,6 +25,7 @@ const COST: usize = 64;
 
 #[derive(Debug)]
 struct GridSampleKernel {
+    isa: Isa,
     op: GridSample,
     dtype: DType,
 }
@@ -41,7 +43,8 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (Some(&op), Some(dtype)) = (compiler.op::<GridSample>(), dtype) else { return Ok(None) };
     let is_same = compiler.fact(1).and_then(Fact::dtype) == Some(dtype);
     let takes = is_same && matches!(dtype, DType::F32 | DType::F64);
-    Ok(takes.then(|| Box::new(GridSampleKernel { op, dtype }) as Box<dyn Kernel>))
+    let isa = compiler.cpu.isa;
+    Ok(takes.then(|| Box::new(GridSampleKernel { isa, op, dtype }) as Box<dyn Kernel>))
 }
 
 impl Kernel for GridSampleKernel {
@@ -67,6 +70,37 @@ impl Kernel for GridSampleKernel {
 
     fn variant(&self) -> &'static str {
         "grid_sample"
+    }
+}
+
+/// Writes the four taps of each point of a tile; those outside have no element.
+struct Linear<'a, T> {
+    op: GridSample,
+    points: &'a [T],
+    size: [usize; 2],
+    taps: &'a mut [[(u32, T); 4]],
+}
+
+impl<T: Weight> Task for Linear<'_, T> {
+    type Output = ();
+    const IS_WIDE: bool = false;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { op, points, size: [height, width], taps } = self;
+        let is_double = T::DTYPE == DType::F64;
+        for (point, taps) in points.as_chunks::<2>().0.iter().zip(taps) {
+            let [column, row] = point.map(|position| Number::to_f64(position));
+            let columns = op.linear_taps(column, width, is_double);
+            let rows = op.linear_taps(row, height, is_double);
+            for (k, tap) in taps.iter_mut().enumerate() {
+                let ((row, row_weight), (column, weight)) = (rows[k / 2], columns[k % 2]);
+                let at = row.zip(column).map(|(row, column)| row * width + column);
+                // `sample` has checked that the index fits.
+                let at = at.and_then(|at| u32::try_from(at).ok()).unwrap_or(u32::MAX);
+                *tap = (at, <T as Number>::from_f64(row_weight * weight));
+            }
+        }
     }
 }
 
@@ -108,7 +142,15 @@ impl GridSampleKernel {
                 taps: [(0, T::default()); POINTS * TAPS],
             };
             for (i, points) in grid.chunks(2 * POINTS).enumerate() {
-                self.place(points, [height, width], &mut tile);
+                match self.op.mode {
+                    GridMode::Linear => {
+                        let op = self.op;
+                        tile.n_each = Some(4);
+                        let taps = tile.taps.as_chunks_mut::<4>().0;
+                        self.isa.run(Linear { op, points, size: [height, width], taps });
+                    }
+                    _ => self.place(points, [height, width], &mut tile),
+                }
                 for (plane, y) in x.chunks_exact(n_plane).zip(y.chunks_exact_mut(n_points)) {
                     tile.sum(plane, &mut y[i * POINTS..][..points.len() / 2]);
                 }
@@ -170,7 +212,8 @@ impl<T: Weight> Tile<T> {
     /// The same for points that all have `N` taps.
     fn sum_of<const N: usize>(&self, plane: &[T], y: &mut [T]) {
         for (y, taps) in y.iter_mut().zip(self.taps.as_chunks::<N>().0) {
-            let terms = taps.map(|(at, weight)| weight * plane[at as usize]);
+            let term = |(at, weight)| plane.get(at as usize).map(|&x| weight * x);
+            let terms = taps.map(|tap| term(tap).unwrap_or_default());
             *y = terms.into_iter().fold(T::default(), |sum, term| sum + term);
         }
     }

@@ -91,6 +91,7 @@ impl GridSample {
     }
 
     /// The unnormalized position on an axis of `n` elements.
+    #[inline]
     fn place(self, position: f64, n: usize, is_double: bool) -> f64 {
         let place = if is_double {
             let n = n as f64;
@@ -119,11 +120,13 @@ impl GridSample {
         }
     }
 
+    #[inline]
     const fn border(self, n: usize) -> (f64, f64) {
         if self.aligns_corners { (0.0, (n - 1) as f64) } else { (-0.5, n as f64 - 0.5) }
     }
 
     /// The element at an integral position, which may be outside.
+    #[inline]
     fn element(self, place: f64, n: usize) -> Option<usize> {
         let (least, greatest) = self.border(n);
         let is_outside = place < 0.0 || place > (n - 1) as f64;
@@ -148,6 +151,21 @@ impl GridSample {
         steps.filter_map(move |step| {
             Some((self.element(base + step as f64 - 1.0, n)?, weights[step]))
         })
+    }
+
+    /// The two elements of an axis of `n` that a normalized position is interpolated from linearly, with their
+    /// weights; `None` outside, where zeros are.
+    #[inline]
+    pub fn linear_taps(
+        self,
+        position: f64,
+        n: usize,
+        is_double: bool,
+    ) -> [(Option<usize>, f64); 2] {
+        let place = self.place(position, n, is_double);
+        let base = place.floor();
+        let ratio = place - base;
+        [(self.element(base, n), 1.0 - ratio), (self.element(base + 1.0, n), ratio)]
     }
 
     /// The elements of an axis of `n` that a normalized position is interpolated from, with their weights.
