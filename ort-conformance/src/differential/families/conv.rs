@@ -1,7 +1,7 @@
 //! Convolutions: dense, grouped and depthwise, of one to three dimensions, with strides, dilations and pads,
 //! and what follows them.
 
-use super::super::net::{Net, Value, list};
+use super::super::net::{Net, ROUNDING, Value, list};
 use super::epilogue::{epilogue, sum};
 
 /// The attributes of a window along each axis.
@@ -249,4 +249,28 @@ pub(super) fn transposed(net: &mut Net<'_>) -> Vec<Value> {
     let shape = [1, filters].into_iter().chain(outputs).collect();
     let y = Value::sums(name, shape, (terms, [&x, &w]), bias.as_ref());
     vec![epilogue(net, y)]
+}
+
+/// Windows whose taps are moved by less than a pixel, and between pixels.
+pub(super) fn deformed(net: &mut Net<'_>) -> Vec<Value> {
+    let (n, group, parts) = (net.draw.between(1, 2), net.draw.size(1, 3), net.draw.size(1, 3));
+    // Channels are a multiple of both.
+    let c = group * parts * net.draw.size(1, 8);
+    let m = group * net.draw.size(1, 20);
+    let [kh, kw] = [(); 2].map(|()| net.draw.pick(&[3, 1, 2]));
+    let [height, width] = [(); 2].map(|()| net.draw.size(4, 50));
+    let stride = net.draw.between(1, 2);
+    let rows = [height - kh, width - kw].map(|room| room / stride + 1);
+    let n_terms = c / group * kh * kw;
+    let x = net.input(&[n, c, height, width]);
+    let w = net.weights(&[m, c / group, kh, kw], n_terms);
+    let offset = net.input(&[n, 2 * parts * kh * kw, rows[0], rows[1]]);
+    let op = format!(
+        "DeformConv-22 [kernel_shape: [{kh}, {kw}], strides: [{stride}, {stride}], \
+         group: {group}, offset_group: {parts}]"
+    );
+    let name = net.node(&op, &[&x.name, &w.name, &offset.name]);
+    // The weights of four neighbours are rounded.
+    let x = Value { error: 4.0 * ROUNDING, ..x };
+    vec![Value::sums(name, vec![n, m, rows[0], rows[1]], (n_terms, [&x, &w]), None)]
 }

@@ -104,6 +104,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "TensorScatter", draw: indexed::tensor_scatter },
     Family { name: "MultiHeadAttention behind a past", draw: sequence::behind_a_past },
     Family { name: "GroupQueryAttention with sinks", draw: sequence::with_sinks },
+    Family { name: "DeformConv", draw: conv::deformed },
 ];
 
 /// A case of a family.
