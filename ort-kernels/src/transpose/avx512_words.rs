@@ -15,6 +15,7 @@ use std::arch::x86_64::{
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 use super::avx512_16x16::{quarters, transpose16};
+use super::starts;
 use crate::isa::x86::{load_bytes, store_bytes};
 
 /// Rows moved as 32-bit elements at a time.
@@ -32,11 +33,12 @@ kernel! {
     Avx512 => pub(super) fn squares[T: Pod](size: [usize; 2], x: (&[T], usize), y: (&mut [T], usize)) {
         let ([rows, columns], (x, x_stride), (y, y_stride)) = (size, x, y);
         let n = 64 / size_of::<T>();
-        for j in (0..columns).step_by(n) {
-            for i in (0..rows).step_by(n) {
+        let size = size.map(|side| side.min(n));
+        for j in starts(n, columns) {
+            for i in starts(n, rows) {
                 let x = (&x[i * x_stride + j..], x_stride);
                 let y = (&mut y[j * y_stride + i..], y_stride);
-                let square = Square { size: [n.min(rows - i), n.min(columns - j)], x, y };
+                let square = Square { size, x, y };
                 match size_of::<T>() {
                     1 => bytes(square),
                     2 => halves(square),

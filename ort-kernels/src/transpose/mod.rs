@@ -42,6 +42,13 @@ pub fn variant(isa: crate::Isa) -> Variant {
     best(isa)
 }
 
+/// Where tiles of `tile` rows start so that they cover `n`: only if there are fewer is a tile not whole, and the last may
+/// cover rows of the one before.
+#[inline(always)]
+fn starts(tile: usize, n: usize) -> impl Iterator<Item = usize> {
+    (0..n).step_by(tile).map(move |start| start.min(n.saturating_sub(tile)))
+}
+
 /// Calls `tile` with the size and the first elements of every tile, at most `T` by `T`.
 #[inline(always)]
 fn each_tile<const T: usize>(
@@ -50,9 +57,9 @@ fn each_tile<const T: usize>(
     (y, y_stride): (&mut [f32], usize),
     tile: impl Fn([usize; 2], &[f32], &mut [f32]),
 ) {
-    for j in (0..columns).step_by(T) {
-        for i in (0..rows).step_by(T) {
-            let size = [T.min(rows - i), T.min(columns - j)];
+    let size = [T.min(rows), T.min(columns)];
+    for j in starts(T, columns) {
+        for i in starts(T, rows) {
             tile(size, &x[i * x_stride + j..], &mut y[j * y_stride + i..]);
         }
     }
