@@ -1,4 +1,4 @@
-//! Exponentials and logarithms of f64.
+//! Exponentials, logarithms and sines of f64.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Fact;
@@ -34,9 +34,11 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 
 const fn of_unary(op: Unary) -> Option<FunctionF64> {
     Some(match op {
+        Unary::Cos => FunctionF64::Cos,
         Unary::Exp => FunctionF64::Exp,
         Unary::Log => FunctionF64::Ln,
         Unary::Sigmoid => FunctionF64::Sigmoid,
+        Unary::Sin => FunctionF64::Sin,
         Unary::Tanh => FunctionF64::Tanh,
         _ => return None,
     })
@@ -95,6 +97,9 @@ mod tests {
         for n in [0, 1, 1001, 200_001] {
             for (name, version) in [("Exp", 13), ("Log", 13), ("Sigmoid", 13), ("Tanh", 13)] {
                 Case::new(name, version).input(numbers(n)).check(relative(1e-15));
+            }
+            for name in ["Sin", "Cos"] {
+                Case::new(name, 22).input(numbers(n)).check(relative(1e-15));
             }
             Case::new("Selu", 22).input(numbers(n)).check(relative(1e-15));
             for name in ["Celu", "Elu"] {

@@ -1,7 +1,7 @@
 //! Branch-free elementary functions in f64 without calls, so that loops over them vectorise, with
 //! relative errors below 10⁻⁹: rounding to f32 then dominates, with half a unit.
 
-use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LN_2, LOG2_E};
+use std::f64::consts::{FRAC_2_PI, LN_2, LOG2_E};
 
 /// 1.5·2⁵²: adding it rounds to an integer and leaves that integer in the low bits.
 pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
@@ -156,35 +156,6 @@ pub(super) fn cos<const FMA: bool>(x: f64) -> f64 {
 pub(super) fn tan<const FMA: bool>(x: f64) -> f64 {
     let (quadrant, sine, cosine) = quadrant::<FMA>(x);
     if quadrant & 1 == 0 { sine / cosine } else { -cosine / sine }
-}
-
-/// `atan x`: of (|x| − 1)/(|x| + 1), −1/|x| or |x|, whichever is between ±(√2 − 1).
-#[inline(always)]
-pub(super) fn atan<const FMA: bool>(x: f64) -> f64 {
-    let size = x.abs();
-    let (is_large, is_small) = (size > 2.414_213_562_373_095, size < 0.414_213_562_373_095);
-    let numerator = if is_large { -1.0 } else { size - 1.0 };
-    let numerator = if is_small { size } else { numerator };
-    let denominator = if is_large { size } else { size + 1.0 };
-    let t = numerator / if is_small { 1.0 } else { denominator };
-    let base = if is_large { FRAC_PI_2 } else { FRAC_PI_4 };
-    let base = if is_small { 0.0 } else { base };
-    // −1/3, 1/5, …: the next term is below 10⁻¹⁰.
-    let c = [
-        -1.0 / 3.0,
-        1.0 / 5.0,
-        -1.0 / 7.0,
-        1.0 / 9.0,
-        -1.0 / 11.0,
-        1.0 / 13.0,
-        -1.0 / 15.0,
-        1.0 / 17.0,
-        -1.0 / 19.0,
-        1.0 / 21.0,
-        -1.0 / 23.0,
-    ];
-    let z = t * t;
-    (base + mul_add::<FMA>(t * z, polynomial::<FMA, 11>(z, c), t)).copysign(x)
 }
 
 /// `ln(1 + x)` for x ≥ 0.

@@ -108,6 +108,13 @@ per_isa! {
         }
     }
 
+    /// `atan x`. Error: at most 2 ulp.
+    pub fn atan<FMA>(x: &mut [f32]) {
+        for x in x {
+            *x = formula::atan::<FMA>(*x);
+        }
+    }
+
     fn tanh_of_any<FMA>(x: &mut [f32]) {
         for x in x {
             *x = formula::tanh::<FMA>(*x);

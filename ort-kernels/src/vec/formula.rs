@@ -112,6 +112,28 @@ pub(super) fn acos<const FMA: bool>(x: f32) -> f32 {
     if is_large { large } else { FRAC_PI_2 - half.copysign(x) }
 }
 
+/// `atan x`: of `r = min(|x|, 1/|x|)`, `r + r·z·p(z)`: degree 8 in `z = r²`, relative error 2.6e−9.
+#[inline(always)]
+pub(super) fn atan<const FMA: bool>(x: f32) -> f32 {
+    let size = x.abs();
+    let is_large = size > 1.0;
+    let r = if is_large { 1.0 / size } else { size };
+    let z = r * r;
+    let p = [
+        -0.333_333,
+        0.199_985_49,
+        -0.142_642_41,
+        0.109_521_83,
+        -0.084_034_406,
+        0.057_957_415,
+        -0.031_177_655,
+        0.010_914_497,
+        -0.001_793_596_1,
+    ];
+    let small = mul_add::<FMA>(r * z, polynomial::<FMA, 9>(z, p), r);
+    (if is_large { FRAC_PI_2 - small } else { small }).copysign(x)
+}
+
 /// `erf x`.
 ///
 /// Below 1 `x + x·p(x²)`, degree 6, relative error 1.3e−9; above `1 − e^q(x)`, where q, degree 6,

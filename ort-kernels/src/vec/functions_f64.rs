@@ -3,6 +3,7 @@
 
 use super::double::{ROUND, clamp, exponent_and_fraction, mul_add, polynomial};
 use crate::isa::{Isa, Task};
+use std::f64::consts::FRAC_2_PI;
 
 /// ln 2 in two parts; the first has 32 bits, so that an integer below 2²¹ times it is exact.
 const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
@@ -22,6 +23,36 @@ const FACTORIALS: [f64; 13] = [
     1.0 / 479_001_600.0,
     1.0 / 6_227_020_800.0,
     1.0 / 87_178_291_200.0,
+];
+
+/// π/2 in three parts; the first two have 33 bits, so that an integer below 2²⁰ times them is exact.
+const HALF_PI: [f64; 3] =
+    [1.570_796_326_734_125_6, 6.077_100_506_303_966e-11, 2.022_266_248_795_950_6e-21];
+/// Larger angles are reduced one by one, by the standard library.
+const MAX_ANGLE: f64 = 1e6;
+/// Elements checked for such angles at once.
+const CHUNK: usize = 64;
+/// −1/3!, 1/5!, …: for |r| ≤ π/4 the next term is below 10⁻¹⁸ of `r`.
+const SINE: [f64; 8] = [
+    -1.0 / 6.0,
+    1.0 / 120.0,
+    -1.0 / 5040.0,
+    1.0 / 362_880.0,
+    -1.0 / 39_916_800.0,
+    1.0 / 6_227_020_800.0,
+    -1.0 / 1_307_674_368_000.0,
+    1.0 / 355_687_428_096_000.0,
+];
+/// 1/4!, −1/6!, …: for |r| ≤ π/4 the next term is below 10⁻¹⁹.
+const COSINE: [f64; 8] = [
+    1.0 / 24.0,
+    -1.0 / 720.0,
+    1.0 / 40_320.0,
+    -1.0 / 3_628_800.0,
+    1.0 / 479_001_600.0,
+    -1.0 / 87_178_291_200.0,
+    1.0 / 20_922_789_888_000.0,
+    -1.0 / 6_402_373_705_728_000.0,
 ];
 
 /// `n` and `eʳ − 1` of `x = n·ln 2 + r`, for x between −746 and 710.
@@ -104,6 +135,39 @@ pub(super) fn sigmoid<const FMA: bool>(x: f64) -> f64 {
     (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
 }
 
+/// The quadrant of an angle up to [`MAX_ANGLE`], and the sine and cosine of the remainder.
+#[inline(always)]
+fn quadrant<const FMA: bool>(x: f64) -> (u64, f64, f64) {
+    let shifted = mul_add::<FMA>(x, FRAC_2_PI, ROUND);
+    let n = shifted - ROUND;
+    let [high, middle, low] = HALF_PI;
+    // The first two products are exact.
+    let r = mul_add::<FMA>(n, -low, (x - n * high) - n * middle);
+    let z = r * r;
+    let sine = r + r * z * polynomial::<FMA, 8>(z, SINE);
+    let cosine =
+        mul_add::<FMA>(z * z, polynomial::<FMA, 8>(z, COSINE), mul_add::<FMA>(z, -0.5, 1.0));
+    (shifted.to_bits(), sine, cosine)
+}
+
+/// `sin x` for |x| up to [`MAX_ANGLE`]. Error: at most 2 ulp.
+#[inline(always)]
+fn sin<const FMA: bool>(x: f64) -> f64 {
+    let (quadrant, sine, cosine) = quadrant::<FMA>(x);
+    let found = if quadrant & 1 == 0 { sine } else { cosine };
+    let found = f64::from_bits(found.to_bits() ^ ((quadrant & 2) << 62));
+    // The sign of −0 is lost in the reduction.
+    if x == 0.0 { x } else { found }
+}
+
+/// `cos x` for |x| up to [`MAX_ANGLE`]. Error: at most 2 ulp.
+#[inline(always)]
+fn cos<const FMA: bool>(x: f64) -> f64 {
+    let (quadrant, sine, cosine) = quadrant::<FMA>(x);
+    let found = if quadrant & 1 == 0 { cosine } else { sine };
+    f64::from_bits(found.to_bits() ^ ((quadrant.wrapping_add(1) & 2) << 62))
+}
+
 /// A function of f64.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FunctionF64 {
@@ -115,6 +179,10 @@ pub enum FunctionF64 {
     Sigmoid,
     /// `tanh x`. Error: at most 4 ulp.
     Tanh,
+    /// `sin x`, NaN at ±∞. Error: at most 2 ulp.
+    Sin,
+    /// `cos x`, NaN at ±∞. Error: at most 2 ulp.
+    Cos,
     /// `gamma·x` if `x ≥ 0`, else `gamma·alpha·(e^(x/scale) − 1)`. Error: at most 5 ulp.
     Elu {
         /// The negated limit of x → −∞.
@@ -142,6 +210,8 @@ impl Task for Map<'_> {
             FunctionF64::Ln => self.by(ln::<FMA>),
             FunctionF64::Sigmoid => self.by(sigmoid::<FMA>),
             FunctionF64::Tanh => self.by(tanh::<FMA>),
+            FunctionF64::Sin => self.of_angles(sin::<FMA>, f64::sin),
+            FunctionF64::Cos => self.of_angles(cos::<FMA>, f64::cos),
             FunctionF64::Elu { alpha, scale, gamma } => {
                 self.by(|x| gamma * if x < 0.0 { alpha * exp_m1::<FMA>(x / scale) } else { x })
             }
@@ -150,6 +220,26 @@ impl Task for Map<'_> {
 }
 
 impl Map<'_> {
+    /// `fast` of each angle, but `any` of those beyond [`MAX_ANGLE`] and of infinities.
+    #[inline(always)]
+    fn of_angles(self, fast: impl Fn(f64) -> f64, any: impl Fn(f64) -> f64) {
+        let mut angles = [0.0_f64; CHUNK];
+        for (i, y) in self.y.chunks_mut(CHUNK).enumerate() {
+            let angles = &mut angles[..y.len()];
+            angles.copy_from_slice(self.x.map_or(y, |x| &x[i * CHUNK..][..y.len()]));
+            for (y, angle) in y.iter_mut().zip(&*angles) {
+                *y = fast(*angle);
+            }
+            let is_large = |angle: f64| angle.abs() > MAX_ANGLE;
+            if angles.iter().fold(false, |any, angle| any | is_large(*angle)) {
+                for (y, angle) in y.iter_mut().zip(&*angles).filter(|(_, angle)| is_large(**angle))
+                {
+                    *y = any(*angle);
+                }
+            }
+        }
+    }
+
     #[inline(always)]
     fn by(self, f: impl Fn(f64) -> f64) {
         match self.x {
@@ -212,5 +302,16 @@ mod tests {
             |x: f64| if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) };
         check(sigmoid::<true>, truth, 4.0);
         check(sigmoid::<false>, truth, 4.0);
+        for isa in Isa::all() {
+            let by = |f| {
+                move |x| {
+                    let mut y = [x];
+                    map_f64(isa, f, None, &mut y);
+                    y[0]
+                }
+            };
+            check(by(FunctionF64::Sin), f64::sin, 2.0);
+            check(by(FunctionF64::Cos), f64::cos, 2.0);
+        }
     }
 }

@@ -39,7 +39,7 @@ pub use arithmetic::{
 };
 pub use each::{Lane, any, each, each_in_place, pairs};
 pub use elementwise::{
-    acos, asin, clip, erf, exp, gelu, gelu_tanh, hard_sigmoid, hard_swish, leaky_relu,
+    acos, asin, atan, clip, erf, exp, gelu, gelu_tanh, hard_sigmoid, hard_swish, leaky_relu,
     scaled_hard_swish, scaled_relu, sigmoid, silu, softsign, tanh,
 };
 pub use fold::{Block, FoldOf, fold_block, fold_columns_of, fold_rows_of};
@@ -60,12 +60,12 @@ pub use softmax::{
     softmax_rows, softmax_step,
 };
 pub use transcendental::{
-    asinh, atan, celu, cos, cosh, elu, ln, mish, pow, selu, sin, sinh, softplus, tan,
+    asinh, celu, cos, cosh, elu, ln, mish, pow, selu, sin, sinh, softplus, tan,
 };
 
-/// Elements that [`map`] copies before it calls the function: 4 KiB, which stay in the first-level
-/// cache.
-const TILE: usize = 1024;
+/// Elements that [`map`] copies before it calls the function: so few that a processor reads the next ones from memory
+/// while it computes.
+const TILE: usize = 128;
 
 /// `y = x`, then `f(start, piece)` for each piece of `y` while it is in cache: turns an in-place function
 /// into one between rows. `start` is the start of the piece, to index other operands; `f` must be

@@ -1,6 +1,7 @@
 //! `x[i] = f(x[i])` for functions that are computed in f64 and rounded once.
 
 use super::double;
+use super::each::Lane;
 
 /// Larger angles are reduced one by one, by the standard library.
 const MAX_ANGLE: f32 = 1e6;
@@ -29,8 +30,6 @@ in_f64! {
     softplus: double::softplus::<FMA>;
     /// `x·tanh(ln(1 + eˣ))`. Error: at most 0.52 ulp; −∞ gives NaN.
     mish: double::mish::<FMA>;
-    /// `atan x`. Error: at most 0.52 ulp.
-    atan: double::atan::<FMA>;
     /// `asinh x`. Error: at most 0.52 ulp.
     asinh: double::asinh::<FMA>;
     /// `sinh x`. Error: at most 0.52 ulp.
@@ -57,21 +56,25 @@ per_isa! {
         }
     }
 
-    /// `xᵉ` for a finite `e`: 1 for `e = 0`, NaN for finite x below 0 unless `e` is an
-    /// integer. Error: at most 0.52 ulp.
-    pub fn pow<FMA>(x: &mut [f32], e: f32) {
-        let e = f64::from(e);
-        let (is_integer, is_odd) = (e.floor() == e, (0.5 * e).floor() != 0.5 * e);
-        if e == 0.0 {
-            return x.fill(1.0);
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
-        for x in x {
-            let at = f64::from(*x);
-            let size = double::pow_of_size::<FMA>(at, e);
-            let has_no_power = at < 0.0 && at > f64::NEG_INFINITY && !is_integer;
-            let value = if has_no_power { f64::NAN } else { size };
-            *x = (if is_integer && is_odd { value.copysign(at) } else { value }) as f32;
+    /// `x[i]^e[i]`: 1 for `e = 0` and for `x = 1`, NaN for finite x below 0 unless `e` is an integer or infinite.
+    /// Error: at most 0.52 ulp.
+    ///
+    /// # Panics
+    /// If there are not as many exponents as elements.
+    pub fn pow<FMA>(x: &mut [f32], e: Lane<'_, f32>) {
+        match e {
+            Lane::Same(e) => {
+                let exponent = Exponent::new(e);
+                for x in x {
+                    *x = exponent.of::<FMA>(*x);
+                }
+            }
+            Lane::Row(e) => {
+                assert_eq!(x.len(), e.len(), "operands have the same length");
+                for (x, e) in x.iter_mut().zip(e) {
+                    *x = Exponent::new(*e).of::<FMA>(*x);
+                }
+            }
         }
     }
 
@@ -88,6 +91,38 @@ per_isa! {
     /// `tan x`, NaN at ±∞. Error: at most 0.52 ulp.
     pub fn tan<FMA>(x: &mut [f32]) {
         of_angles(x, double::tan::<FMA>, f64::tan);
+    }
+}
+
+/// The exponent of a power.
+#[derive(Clone, Copy)]
+struct Exponent {
+    e: f64,
+    /// Infinite ones, too.
+    is_integer: bool,
+    is_odd: bool,
+}
+
+impl Exponent {
+    #[inline(always)]
+    fn new(e: f32) -> Self {
+        let e = f64::from(e);
+        let (is_integer, is_odd) = (e.floor() == e, (0.5 * e).floor() != 0.5 * e);
+        Self { e, is_integer, is_odd: is_integer && is_odd }
+    }
+
+    /// `xᵉ`.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
+    fn of<const FMA: bool>(self, x: f32) -> f32 {
+        let at = f64::from(x);
+        let value = double::pow_of_size::<FMA>(at, self.e);
+        let has_no_power = at < 0.0 && at > f64::NEG_INFINITY && !self.is_integer;
+        let value = if has_no_power { f64::NAN } else { value };
+        let value = if self.is_odd { value.copysign(at) } else { value };
+        // An infinite power of −1 is 1.
+        let is_one = self.e == 0.0 || at == 1.0 || at == -1.0 && self.e.abs() == f64::INFINITY;
+        (if is_one { 1.0 } else { value }) as f32
     }
 }
 

@@ -45,18 +45,13 @@ impl Operator for Pow {
         if dtype.is_integer() && exponent.dtype().is_integer() {
             let exponent = Operand { shape, data: &integers(exponent)? };
             return with_dtype!(dtype, [i32, i64],
-                T => raise(inputs, output, exponent, |&x: &T, &e| match u128::try_from(e) {
-                    Ok(e) => power(x, e),
-                    Err(_) => T::from_f64(x.to_f64().powf(e as f64)),
-                }),
+                T => raise(inputs, output, exponent, |&x: &T, &e| power_of_integers(x, e)),
                 else => Err(unsupported(0, dtype)));
         }
         let exponent = Operand { shape, data: &floats(exponent)? };
         with_dtype!(dtype, [f32, f64, f16, bf16, i32, i64],
             T => raise(inputs, output, exponent, |&x: &T, &e| {
-                let x = Number::to_f64(x);
-                // Most models only use squares.
-                <T as Number>::from_f64(if e == 2.0 { x * x } else { x.powf(e) })
+                <T as Number>::from_f64(power(Number::to_f64(x), e))
             }),
             else => Err(unsupported(0, dtype)))
     }
@@ -81,8 +76,18 @@ fn raise<T: Element, E>(
     zip((&shape, output.tensor(T::DTYPE, &shape)?.into_slice()?), x, exponent, &f)
 }
 
-/// `x^e` by repeated squaring, wrapping.
-fn power<T: Arithmetic>(x: T, mut e: u128) -> T {
+/// `x^e`.
+#[inline]
+#[must_use]
+pub fn power(x: f64, e: f64) -> f64 {
+    // Most models only use squares.
+    if e == 2.0 { x * x } else { x.powf(e) }
+}
+
+/// `x^e` by repeated squaring, wrapping; computed in double precision for a negative `e`.
+#[inline]
+pub fn power_of_integers<T: Arithmetic>(x: T, e: i128) -> T {
+    let Ok(mut e) = u128::try_from(e) else { return T::from_f64(x.to_f64().powf(e as f64)) };
     let (mut square, mut y) = (x, T::from_f64(1.0));
     while e > 0 {
         if e % 2 == 1 {

@@ -4,6 +4,7 @@
 //! copied to a tile first.
 
 mod bits;
+mod powers;
 mod runs;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
@@ -12,7 +13,7 @@ use ort_kernels::Isa;
 use ort_kernels::vec::{Lane, any, pairs};
 use ort_ops::arithmetic::Arithmetic;
 use ort_ops::ops::{
-    binary::Binary, bit_shift::BitShift, comparison::Comparison, mod_::Mod, prelu::PRelu,
+    binary::Binary, bit_shift::BitShift, comparison::Comparison, mod_::Mod, pow::Pow, prelu::PRelu,
     variadic::Variadic,
 };
 use ort_tensor::{Bool, DType, Element, bf16, f16, with_dtype};
@@ -40,6 +41,7 @@ enum Function {
     Min,
     Mod(Mod),
     BitShift(BitShift),
+    Pow,
     PRelu,
 }
 
@@ -55,11 +57,15 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let rest = || compiler.op::<Mod>().map(|op| Function::Mod(*op));
     let shift = || compiler.op::<BitShift>().map(|op| Function::BitShift(*op));
     let leak = || compiler.op::<PRelu>().map(|_| Function::PRelu);
-    let few = || rest().or_else(shift).or_else(leak);
+    let power = || compiler.op::<Pow>().map(|_| Function::Pow);
+    let few = || rest().or_else(shift).or_else(leak).or_else(power);
     let function = binary.or_else(comparison).or_else(extreme).or_else(few);
     let dtype = compiler.fact(0).and_then(Fact::dtype);
     let (Some(function), Some(dtype)) = (function, dtype) else { return Ok(None) };
-    let is_known = dtype.is_number() || dtype == DType::Bool;
+    let is_known = match function {
+        Function::Pow => powers::is_known([0, 1].map(|i| compiler.fact(i).and_then(Fact::dtype))),
+        _ => dtype.is_number() || dtype == DType::Bool,
+    };
     let isa = compiler.cpu.isa;
     Ok(is_known.then(|| Box::new(PairKernel { isa, function, dtype }) as Box<dyn Kernel>))
 }
@@ -88,6 +94,7 @@ impl Kernel for PairKernel {
             Function::Min => call.extreme(false, io),
             Function::Mod(op) => call.rest(op, io),
             Function::BitShift(op) => call.shift(op, io),
+            Function::Pow => call.power(io),
             Function::PRelu => call.leak(io),
         }
     }

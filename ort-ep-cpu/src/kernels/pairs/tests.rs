@@ -3,7 +3,7 @@
 use ort_graph::Attr;
 use ort_tensor::{Bool, DType, Number, Tensor, n_elements, with_dtype};
 
-use crate::case::{Case, exact};
+use crate::case::{Case, exact, ulps};
 
 const SHAPES: [[&[usize]; 2]; 9] = [
     [&[], &[]],
@@ -119,4 +119,31 @@ fn a_divisor_of_zero_is_an_error() {
     let zeros = Tensor::zeros(DType::I16, &[3]).unwrap();
     let case = |name| Case::new(name, 14).input(of(DType::I16, &[3])).input(zeros.clone());
     assert!(case("Div").error().to_string().contains("division by zero"));
+}
+
+/// Bases of either sign, zeros, ones and infinities to powers that are whole, odd, half and infinite.
+#[test]
+fn powers_equal_the_operator() {
+    let values = [0.0, -0.0, 1.0, -1.0, 2.0, -3.0, 0.5, -2.5, f64::INFINITY, -1e30, f64::NAN, 7.0];
+    let bases = |dtype: DType, shape: &[usize], stride: usize| {
+        let value = |i: usize| match i * stride % 29 {
+            at @ 0..12 => values[at],
+            at => at as f64 / 3.0 - 5.0,
+        };
+        let n = n_elements(shape).unwrap();
+        with_dtype!(dtype, number, T => {
+            let elements: Vec<T> = (0..n).map(|i| T::from_f64(value(i))).collect();
+            Tensor::from_slice(shape, &elements).unwrap()
+        }, else => unreachable!())
+    };
+    for [a, b] in SHAPES {
+        for [a, b] in [[a, b], [b, a]] {
+            let case =
+                |dtype| Case::new("Pow", 15).input(bases(dtype, a, 1)).weight(bases(dtype, b, 12));
+            case(DType::F32).check(ulps(1));
+            for dtype in [DType::F64, DType::I32, DType::I64] {
+                case(dtype).check(exact);
+            }
+        }
+    }
 }

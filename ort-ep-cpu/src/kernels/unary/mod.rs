@@ -2,7 +2,7 @@
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Graph, NodeId, OpError};
-use ort_kernels::vec::{each, each_in_place};
+use ort_kernels::vec::{Lane, each, each_in_place};
 use ort_kernels::{Activation, Isa, vec};
 use ort_ops::ops::{activation, clip::Clip, gelu::Gelu, pow::Pow, unary::Unary};
 use ort_tensor::Inputs;
@@ -47,7 +47,7 @@ pub(super) enum Function {
     Threshold {
         alpha: f32,
     },
-    /// By a finite constant.
+    /// By a constant.
     Pow(f32),
     Selu {
         alpha: f32,
@@ -135,7 +135,7 @@ fn of_pow(graph: &Graph, id: NodeId) -> Option<Function> {
     let exponent = graph.constant(graph.get_node(id)?.inputs.get(1).copied().flatten()?)?;
     // A shape of higher rank would broadcast the base.
     match exponent.as_slice::<f32>() {
-        Ok(&[e]) if exponent.shape().is_empty() && e.is_finite() => Some(Function::Pow(e)),
+        Ok(&[e]) if exponent.shape().is_empty() => Some(Function::Pow(e)),
         _ => None,
     }
 }
@@ -232,7 +232,7 @@ impl Function {
             }
             Self::Celu { alpha } => vec::celu(isa, y, alpha),
             Self::Elu { alpha } => vec::elu(isa, y, alpha),
-            Self::Pow(e) => vec::pow(isa, y, e),
+            Self::Pow(e) => vec::pow(isa, y, Lane::Same(e)),
             Self::Selu { alpha, gamma } => vec::selu(isa, y, alpha, gamma),
             Self::ClipByInputs => unreachable!("invariant: bounds are resolved"),
         }
