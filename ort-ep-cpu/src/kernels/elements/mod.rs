@@ -6,7 +6,9 @@ use ort_graph::{Fact, OpError};
 use ort_kernels::Isa;
 use ort_kernels::vec::{each, each_in_place};
 use ort_ops::arithmetic::Arithmetic;
-use ort_ops::ops::{clip::Clip, is_nan::FloatClass, pow::Pow, unary::Unary};
+use ort_ops::ops::{
+    activation::Activation, clip::Clip, is_nan::FloatClass, pow::Pow, unary::Unary,
+};
 use ort_tensor::{Bool, DType, Element, Inputs, Number, bf16, f16, with_dtype};
 
 use super::{Compiled, Compiler, KernelDef};
@@ -28,6 +30,10 @@ enum Function {
     Class(FloatClass),
     /// A square, or a cube.
     Power(Power),
+    Shrink {
+        bias: f64,
+        lambd: f64,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,13 +48,23 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let clip = || compiler.op::<Clip>().map(|op| Function::Clip(*op));
     let class = || compiler.op::<FloatClass>().map(|op| Function::Class(*op));
     let dtype = compiler.fact(0).and_then(Fact::dtype);
-    let function = unary.or_else(clip).or_else(class).or_else(|| power(compiler));
+    let shrink = || shrink(compiler);
+    let function = unary.or_else(clip).or_else(class).or_else(|| power(compiler)).or_else(shrink);
     let (Some(function), Some(dtype)) = (function, dtype) else {
         return Ok(None);
     };
     let takes = function.takes(dtype);
     let isa = compiler.cpu.isa;
     Ok(takes.then(|| Box::new(ElementKernel { isa, function, dtype }) as Box<dyn Kernel>))
+}
+
+fn shrink(compiler: &Compiler<'_>) -> Option<Function> {
+    match *compiler.op::<Activation>()? {
+        Activation::Shrink { bias, lambd } => {
+            Some(Function::Shrink { bias: bias.into(), lambd: lambd.into() })
+        }
+        _ => None,
+    }
 }
 
 /// Pow with a constant exponent of 2 or 3.
@@ -77,6 +93,7 @@ impl Function {
             ) => dtype == DType::F64,
             Self::Unary(_) => false,
             Self::Class(_) => dtype.is_float(),
+            Self::Shrink { .. } => is_plain,
             // An integer to a float power is rounded and saturates; in 64 bits a cube rounds differently from `powf`.
             Self::Power(Power { is_cube, is_integer }) => match dtype {
                 DType::F64 | DType::I32 => true,
@@ -100,6 +117,13 @@ impl Kernel for ElementKernel {
                 T => self.clip::<T>(op, io), else => Err(KernelError::ForeignState)),
             Function::Class(op) => self.class(op, io),
             Function::Power(power) => self.power(power, io),
+            Function::Shrink { bias, lambd } => with_dtype!(self.dtype,
+                [f64, i8, i16, i32, i64, u8, u16, u32, u64],
+                T => self.map(io, move |x: T| {
+                    let x = Number::to_f64(x);
+                    let above = if x > lambd { x - bias } else { 0.0 };
+                    <T as Number>::from_f64(if x < -lambd { x + bias } else { above })
+                }), else => Err(KernelError::ForeignState)),
         }
     }
 
@@ -314,78 +338,4 @@ fn bound<T: Element>(inputs: Inputs<'_>, index: usize) -> Result<Option<T>, Kern
 }
 
 #[cfg(test)]
-mod tests {
-    use ort_graph::Attr;
-    use ort_tensor::{Bool, DType, Number, Tensor, with_dtype};
-
-    use crate::case::{Case, exact, relative};
-
-    fn numbers<T: Number>(n: usize) -> Tensor {
-        let special = [f64::NAN, f64::INFINITY, -f64::INFINITY, -0.0, 0.0, 0.5, -2.5, 1e300];
-        let number = |i: usize| match i % 5 {
-            0 => special[i / 5 % 8],
-            _ => (i * 7919 % 511) as f64 / 2.0 - 128.0,
-        };
-        let elements: Vec<T> = (0..n).map(|i| T::from_f64(number(i))).collect();
-        Tensor::from_slice(&[n], &elements).unwrap()
-    }
-
-    /// Every function for every supported type.
-    #[test]
-    fn elements_equal_the_operators() {
-        let floats = [DType::F32, DType::F64, DType::F16, DType::Bf16];
-        let doubles = [DType::F64];
-        let integers = [DType::I8, DType::I16, DType::I32, DType::I64];
-        let unsigned = [DType::U8, DType::U16, DType::U32, DType::U64];
-        let cases: [(&str, i32, &[&[DType]]); 13] = [
-            ("Abs", 13, &[&doubles, &integers, &unsigned]),
-            ("Neg", 13, &[&doubles, &integers]),
-            ("Relu", 14, &[&doubles, &integers]),
-            ("Sign", 13, &[&floats, &integers, &unsigned]),
-            ("BitwiseNot", 18, &[&integers, &unsigned]),
-            ("Ceil", 13, &[&doubles]),
-            ("Floor", 13, &[&doubles]),
-            ("Reciprocal", 13, &[&doubles]),
-            ("Round", 11, &[&doubles]),
-            ("Sqrt", 13, &[&doubles]),
-            ("IsNaN", 20, &[&floats]),
-            ("IsInf", 20, &[&floats]),
-            ("Clip", 13, &[&doubles, &integers, &unsigned]),
-        ];
-        for (name, version, types) in cases {
-            for dtype in types.iter().copied().flatten() {
-                for n in [0, 1, 1001, 200_001] {
-                    let x = with_dtype!(*dtype, number, T => numbers::<T>(n), else => panic!());
-                    Case::new(name, version).input(x).check(exact);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn bounds_and_flags() {
-        let clip = || Case::new("Clip", 13).input(numbers::<i32>(1001));
-        clip().weight(Tensor::scalar(-5_i32)).weight(Tensor::scalar(7_i32)).check(exact);
-        clip().absent().weight(Tensor::scalar(7_i32)).check(exact);
-        clip().weight(Tensor::scalar(9_i32)).check(exact);
-        for e in [2_u8, 3] {
-            let case = || Case::new("Pow", 15).input(numbers::<f64>(1001));
-            case().constant(Tensor::scalar(f32::from(e))).check(relative(4e-16));
-            case().constant(Tensor::scalar(i32::from(e))).check(relative(4e-16));
-            for x in [numbers::<i32>(1001), numbers::<i64>(1001)] {
-                let case = || Case::new("Pow", 15).input(x.clone());
-                case().constant(Tensor::scalar(i64::from(e))).check(exact);
-                if e == 2 || x.dtype() == DType::I32 {
-                    case().constant(Tensor::scalar(f32::from(e))).check(exact);
-                }
-            }
-        }
-        for (negative, positive) in [(0, 0), (0, 1), (1, 0)] {
-            let case = Case::new("IsInf", 20).input(numbers::<f32>(1001));
-            let case = case.attr("detect_negative", Attr::Int(negative));
-            case.attr("detect_positive", Attr::Int(positive)).check(exact);
-        }
-        let flags: Vec<Bool> = (0..1001).map(|i| Bool::from(i % 3 == 0)).collect();
-        Case::new("Not", 1).input(Tensor::from_slice(&[1001], &flags).unwrap()).check(exact);
-    }
-}
+mod tests;
