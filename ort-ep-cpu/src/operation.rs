@@ -11,11 +11,11 @@ use ort_tensor::{Shape, broadcast};
 
 /// Shorter runs are not worth a call each.
 const SHORT: usize = 16;
-/// Up to this length, a repeated row is written out several times: 1 KiB.
-const LONG: usize = 256;
+/// Up to this length, a repeated row is written out several times: 2 KiB.
+const LONG: usize = 512;
 /// Up to this length, stretched values are written out: longer ones are scalars.
 const STRETCHED: usize = 32;
-/// The buffer for written-out operands: 4 KiB, which stay in the first-level cache.
+/// The buffer for written-out operands: 8 KiB, which stay in the first-level cache.
 const TILE: usize = 4 * LONG;
 
 /// `a ∘ b`.

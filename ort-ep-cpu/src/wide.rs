@@ -1,6 +1,8 @@
 //! The types that arithmetic is computed in: f32 for 16-bit floats, the element type itself for all others.
 
-use ort_kernels::vec::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f32_to_i32, f64_to_i64};
+use ort_kernels::vec::{
+    bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f32_to_i32, f64_to_i32, f64_to_i64,
+};
 use ort_ops::arithmetic::Arithmetic;
 use ort_tensor::{Element, bf16, f16};
 
@@ -83,7 +85,7 @@ macro_rules! through {
 through! {
     i8: f32, f32_to_i32;
     i16: f32, f32_to_i32;
-    i32: f64, f64_to_i64;
+    i32: f64, f64_to_i32;
     u8: f32, f32_to_i32;
     u16: f32, f32_to_i32;
     u32: f64, f64_to_i64;

@@ -1,4 +1,4 @@
-//! Add, Sub, Mul and Div in f32: `y = a ∘ b`, broadcast.
+//! Add, Sub, Mul, Div, and Max, Min and Sum of two operands, in f32: `y = a ∘ b`, broadcast.
 //!
 //! Adjacent dimensions that broadcast alike are merged, so the innermost is a long run in most models:
 //! the whole tensor (same shape, scalar), a plane (a value per channel) or a row (a bias). Short rows
@@ -8,6 +8,7 @@
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_kernels::Isa;
 use ort_ops::ops::binary::Binary;
+use ort_ops::ops::variadic::Variadic;
 use ort_tensor::{DType, TensorViewMut};
 
 use super::{Compiled, Compiler, KernelDef};
@@ -24,13 +25,22 @@ struct BinaryKernel {
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
-    let Some(op) = compiler.op::<Binary>().and_then(|op| Operation::of_op(*op)) else {
-        return Ok(None);
-    };
+    let op = compiler.op::<Binary>().and_then(|op| Operation::of_op(*op));
+    let Some(op) = op.or_else(|| of_variadic(compiler)) else { return Ok(None) };
     if !compiler.are_f32(0..2) {
         return Ok(None);
     }
     Ok(Some(Box::new(BinaryKernel { isa: compiler.cpu.isa, op })))
+}
+
+fn of_variadic(compiler: &Compiler<'_>) -> Option<Operation> {
+    let op = compiler.op::<Variadic>().filter(|_| compiler.claim.inputs.len() == 2)?;
+    match op {
+        Variadic::Max => Some(Operation::Max),
+        Variadic::Min => Some(Operation::Min),
+        Variadic::Sum => Some(Operation::Add),
+        Variadic::Mean => None,
+    }
 }
 
 impl Kernel for BinaryKernel {

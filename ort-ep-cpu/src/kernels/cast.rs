@@ -185,14 +185,15 @@ integers! {
 
 /// The low bits of the 64-bit integer toward zero; 0 if it is out of range, which vectors of 32 bits can compute.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the remainder is in range")]
 fn low_bits(x: f32) -> u32 {
     const HALF: f32 = (1_u32 << 31) as f32;
     // All steps are exact. Beyond 2⁵⁵, the low bits of a float are 0.
     let rest = x - (x / (2.0 * HALF)).trunc() * (2.0 * HALF);
     let is_upper = rest.abs() >= HALF;
     let rest = if is_upper { rest - HALF.copysign(rest) } else { rest };
-    (rest as i32).cast_unsigned() ^ (u32::from(is_upper) << 31)
+    // Without the saturation of `as`, which AVX2 computes one by one.
+    let rest = if rest.abs() < HALF { rest } else { 0.0 };
+    f32_to_i32(rest).cast_unsigned() ^ (u32::from(is_upper) << 31)
 }
 
 macro_rules! others {

@@ -116,6 +116,10 @@ macro_rules! running {
 }
 running!(f32 => f64, f64 => f64, i32 => i32, i64 => i64, u32 => u32, u64 => u64);
 
+/// In whole cache lines: registers that lie across two are stored at half the speed.
+#[repr(align(64))]
+struct Aligned<T>([T; WIDTH]);
+
 /// Adjacent lanes: `[n, inner]`.
 struct Lanes<'a, T> {
     op: Cumulative,
@@ -160,8 +164,8 @@ impl<T: Running> Lanes<'_, T> {
         }
         for j in (0..inner).step_by(WIDTH) {
             let width = WIDTH.min(inner - j);
-            let mut totals = [identity; WIDTH];
-            let totals = &mut totals[..width];
+            let mut totals = Aligned([identity; WIDTH]);
+            let totals = &mut totals.0[..width];
             for k in 0..n {
                 if pace.go(width).is_err() {
                     return;

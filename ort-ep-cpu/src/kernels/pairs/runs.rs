@@ -12,7 +12,7 @@ use crate::operation::Operand;
 use crate::pieces::Rows;
 
 /// Elements per tile.
-const TILE: usize = 512;
+const TILE: usize = 1024;
 
 impl Call<'_> {
     /// Calls `f(a, b, y)` for pieces of `y`, which may already hold an operand; `hold` copies that operand to a tile.
@@ -26,7 +26,7 @@ impl Call<'_> {
     ) {
         Rows::ELEMENTS.for_each(threads, y, |start, y| {
             self.each_run(operands, start..start + y.len(), |range, [a, b]| {
-                piece([a, b], &mut y[range.start - start..range.end - start], hold, f);
+                piece(&[a, b], &mut y[range.start - start..range.end - start], hold, f);
             });
         });
     }
@@ -49,22 +49,27 @@ impl Call<'_> {
 
 /// Calls `f(a, b, y)` along a run; `hold` copies the contents of `y` to a tile.
 fn piece<T: Element, Y: Element>(
-    operands: [Operand<'_, T>; 2],
+    operands: &[Operand<'_, T>; 2],
     y: &mut [Y],
     hold: fn(&[Y], &mut [T]),
     f: &dyn Fn(Lane<'_, T>, Lane<'_, T>, &mut [Y]),
 ) {
-    if let [Some(a), Some(b)] = operands.map(lane) {
+    let [a, b] = operands;
+    if let (Some(a), Some(b)) = (lane(a), lane(b)) {
         return f(a, b, y);
     }
     let mut tiles = [[T::default(); TILE]; 2];
-    for (i, y) in y.chunks_mut(TILE).enumerate() {
+    // A whole number of periods, so that every chunk finds a repeated row in its tile as the first left it.
+    let period = operands.iter().find_map(|operand| match operand {
+        Operand::Repeated(row, _) => Some(row.len()).filter(|n| *n <= TILE),
+        _ => None,
+    });
+    let len = period.map_or(TILE, |period| TILE / period * period);
+    for (i, y) in y.chunks_mut(len).enumerate() {
         let [a_tile, b_tile] = &mut tiles;
-        let tiles = [&mut a_tile[..y.len()], &mut b_tile[..y.len()]];
-        let [a, b] = operands.map(|operand| operand.from(i * TILE));
-        let [to_a, to_b] = tiles;
-        let a = held(a, y, to_a, hold);
-        let b = held(b, y, to_b, hold);
+        let [to_a, to_b] = [&mut a_tile[..y.len()], &mut b_tile[..y.len()]];
+        let a = held(a, i * len, y, to_a, hold);
+        let b = held(b, i * len, y, to_b, hold);
         f(a, b, y);
     }
 }
@@ -75,26 +80,29 @@ pub(in super::super) fn held_elements<T: Copy>(y: &[T], tile: &mut [T]) {
 }
 
 /// An operand that can be read directly.
-fn lane<T: Copy>(operand: Operand<'_, T>) -> Option<Lane<'_, T>> {
-    match operand {
+#[inline]
+fn lane<'a, T: Copy>(operand: &Operand<'a, T>) -> Option<Lane<'a, T>> {
+    match *operand {
         Operand::Row(row) => Some(Lane::Row(row)),
         Operand::Same(value) => Some(Lane::Same(value)),
         _ => None,
     }
 }
 
-/// The start of an operand, for a piece of the result that holds `y`.
+/// A piece of an operand, from `start`, for a result that holds `y`. A repeated row is in the tile since the first piece.
 fn held<'t, T: Copy, Y>(
-    operand: Operand<'t, T>,
+    operand: &Operand<'t, T>,
+    start: usize,
     y: &[Y],
     tile: &'t mut [T],
     hold: fn(&[Y], &mut [T]),
 ) -> Lane<'t, T> {
-    match operand {
-        Operand::Row(row) => return Lane::Row(&row[..y.len()]),
+    match *operand {
+        Operand::Row(row) => return Lane::Row(&row[start..][..y.len()]),
         Operand::Same(value) => return Lane::Same(value),
         Operand::InPlace => hold(y, tile),
-        Operand::Repeated(..) | Operand::Stretched(..) => operand.write(tile),
+        Operand::Repeated(row, _) if start > 0 && row.len() <= TILE => {}
+        Operand::Repeated(..) | Operand::Stretched(..) => operand.from(start).write(tile),
     }
     Lane::Row(tile)
 }
