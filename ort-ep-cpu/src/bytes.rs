@@ -9,7 +9,7 @@ use ort_kernels::gemm_i8::{
     Bytes, Gemm, Signs, Start, Variant, Zeros, column_sums, pack_b, packed_b_len, row_sum, variant,
 };
 use ort_kernels::quantize::Requantize;
-use ort_tensor::{DType, Inputs, Tensor, collected, filled};
+use ort_tensor::{DType, Inputs, Tensor, TensorView, collected, filled};
 
 use crate::cpu::{Cpu, Team, floats, n_parts};
 use crate::cut::{Along, Cut, Part};
@@ -190,6 +190,21 @@ pub(crate) fn zero_point(inputs: Inputs<'_>, index: usize) -> Result<i16, Kernel
 pub(crate) struct Left<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) zero: i32,
+}
+
+impl<'a> Left<'a> {
+    /// Rows of bytes with this zero point, 0 if there is none; signed ones are flipped in `room`.
+    pub(crate) fn of(a: TensorView<'a>, zero: Option<TensorView<'_>>, room: &'a mut [u8]) -> Self {
+        let bytes = a.as_bytes().unwrap_or_default();
+        let flip = if a.dtype() == DType::I8 { FLIP } else { 0 };
+        let zero = zero.and_then(|zero| zero.as_bytes()?.first().copied()).unwrap_or(0);
+        let zero = i32::from(zero ^ flip);
+        if flip == 0 {
+            return Self { bytes, zero };
+        }
+        room.iter_mut().zip(bytes).for_each(|(to, from)| *to = from ^ flip);
+        Self { bytes: room, zero }
+    }
 }
 
 /// The product of `m` rows with a right operand.

@@ -39,6 +39,7 @@ mod activation;
 pub mod conv_f32;
 pub mod conv_nchwc;
 pub mod depthwise_i8;
+pub mod few_bits;
 pub mod fourier;
 pub mod gemm;
 pub mod gemm_i8;

@@ -37,6 +37,12 @@ pub(crate) fn tensor(name: &str, dtype: DType, shape: &[usize]) -> Result<Tensor
         let bools: Vec<Bool> = (0..n).map(|_| Bool::from(rng.below(2) == 1)).collect();
         return Tensor::from_slice(shape, &bools);
     }
+    if dtype.is_packed() {
+        let values: Vec<u8> = (0..n).map(|_| rng.below(256).to_le_bytes()[0]).collect();
+        let mut packed = Tensor::zeros(dtype, shape)?;
+        packed.view_mut().pack(&values)?;
+        return Ok(packed);
+    }
     let numbers: Vec<f64> = match (word(name, 'n'), dtype.is_float()) {
         (Some(end), _) => (0..n).map(|_| rng.below(u64::from(end.unsigned_abs())) as f64).collect(),
         (None, true) => {

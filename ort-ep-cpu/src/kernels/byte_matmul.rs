@@ -147,24 +147,13 @@ impl ByteMatMul {
             #[expect(clippy::cast_possible_truncation, reason = "0 to 255")]
             return Ok((scale, Left { bytes: room, zero: zero as i32 }));
         }
-        let bytes = a.as_bytes().unwrap_or_default();
+        if !self.roles.is_a_transposed {
+            return Ok((1.0, Left::of(a, zero, room)));
+        }
         let flip = if a.dtype() == DType::I8 { FLIP } else { 0 };
-        let zero = match zero {
-            Some(zero) => zero.as_bytes().and_then(|bytes| bytes.first().copied()).unwrap_or(0),
-            None => 0,
-        };
-        let left = match flip {
-            _ if self.roles.is_a_transposed => {
-                transpose(bytes, self.right.k, flip, room);
-                room
-            }
-            0 => bytes,
-            _ => {
-                room.iter_mut().zip(bytes).for_each(|(to, from)| *to = from ^ flip);
-                room
-            }
-        };
-        Ok((1.0, Left { bytes: left, zero: i32::from(zero ^ flip) }))
+        transpose(a.as_bytes().unwrap_or_default(), self.right.k, flip, room);
+        let Left { zero, .. } = Left::of(a, zero, &mut []);
+        Ok((1.0, Left { bytes: room, zero }))
     }
 
     /// The factors of sums, one per column.

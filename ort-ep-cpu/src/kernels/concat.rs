@@ -1,7 +1,7 @@
 //! Concat of any element type of whole bytes, on all threads: each copies the operands that overlap its piece of the
-//! result.
+//! result. QLinearConcat translates the bytes of each operand by a table of what its `eval` makes of them.
 
-// collects are bounded: by the rank and the operands
+// collects are bounded: by the rank, the operands, and the 256 values of a byte
 
 use std::sync::Arc;
 
@@ -9,7 +9,10 @@ use ort_ep::{Extension, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError, Operator};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::concat::Concat;
-use ort_tensor::{DType, Shape, TensorViewMut, n_elements};
+use ort_ops::ops::microsoft::qlinear_concat::QLinearConcat;
+use ort_tensor::{
+    DType, Inputs, Output, Shape, Tensor, TensorViewMut, Value, ValueView, n_elements,
+};
 use smallvec::SmallVec;
 
 use super::{Compiled, Compiler, KernelDef};
@@ -29,6 +32,14 @@ struct ConcatKernel {
     dtype: DType,
     /// The normalized axis, if the rank is known and input 0 may be extended in place.
     behind: Option<usize>,
+    tables: Vec<Table>,
+}
+
+/// What the bytes of a quantized operand become.
+#[derive(Debug)]
+enum Table {
+    Same,
+    Each(Box<[u8; 256]>),
 }
 
 /// Prepared state for one shape signature.
@@ -40,6 +51,14 @@ struct State {
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
+    if let (Some(&QLinearConcat { axis }), [id]) = (compiler.op(), &compiler.claim.nodes[..]) {
+        let op = compiler.graph.node(*id).op.clone();
+        let dtype = compiler.fact(1).and_then(Fact::dtype);
+        let operands = (FIRST..compiler.claim.inputs.len()).step_by(STEP);
+        let tables: Option<Vec<_>> = operands.map(|i| Table::of(compiler, &*op, i)).collect();
+        let kernel = |(dtype, tables)| ConcatKernel { op, axis, dtype, behind: None, tables };
+        return Ok(dtype.zip(tables).map(|both| Box::new(kernel(both)) as Box<dyn Kernel>));
+    }
     let (Some(&Concat { axis }), [id]) = (compiler.op::<Concat>(), &compiler.claim.nodes[..])
     else {
         return Ok(None);
@@ -49,7 +68,40 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let op = compiler.graph.node(*id).op.clone();
     let rank = compiler.fact(0).and_then(Fact::rank).filter(|_| compiler.claim.inputs.len() > 1);
     let behind = rank.and_then(|rank| normalize_axis(axis, rank).ok());
-    Ok(Some(Box::new(ConcatKernel { op, axis, dtype, behind })))
+    Ok(Some(Box::new(ConcatKernel { op, axis, dtype, behind, tables: Vec::new() })))
+}
+
+/// Where the operands of QLinearConcat begin, and how many inputs each has.
+const FIRST: usize = 2;
+const STEP: usize = 3;
+
+impl Table {
+    /// What `eval` makes of the operand at `index`; `None` if a scale or zero point is not constant.
+    fn of(compiler: &Compiler<'_>, op: &dyn Operator, index: usize) -> Option<Self> {
+        let dtype = compiler.fact(1)?.dtype()?;
+        let values: Vec<u8> = (0..=u8::MAX).collect();
+        // Every byte along any axis, from either end.
+        let rank = compiler.fact(index)?.rank()?;
+        // bounded: rank
+        let mut shape = Shape::from_elem(1, rank);
+        let axis = normalize_axis(compiler.op::<QLinearConcat>()?.axis, rank).ok()?;
+        shape[axis] = values.len();
+        let x = Tensor::from_bytes(dtype, &shape, values.clone().into()).ok()?;
+        let constant = |input| Some(ValueView::Tensor(compiler.constant(input)?.view()));
+        let inputs = [
+            Some(constant(0)?),
+            Some(constant(1)?),
+            Some(ValueView::Tensor(x.view())),
+            Some(constant(index + 1)?),
+            Some(constant(index + 2)?),
+        ];
+        let mut outputs = [Output::free()];
+        op.eval(Inputs::new(&inputs), &mut outputs).ok()?;
+        let [output] = outputs;
+        let Some(Value::Tensor(y)) = output.into_value() else { return None };
+        let y: [u8; 256] = y.view().as_bytes()?.try_into().ok()?;
+        Some(if y[..] == values { Self::Same } else { Self::Each(Box::new(y)) })
+    }
 }
 
 /// Appends the other operands to each row of the result, which already holds the first operand.
@@ -73,13 +125,21 @@ fn append(
     Ok(())
 }
 
+impl ConcatKernel {
+    /// The input that is operand `i`.
+    const fn input(&self, i: usize) -> usize {
+        if self.tables.is_empty() { i } else { FIRST + STEP * i }
+    }
+}
+
 impl Kernel for ConcatKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
-        let first = shapes.first().copied().unwrap_or_default();
+        let first = shapes.get(self.input(0)).copied().unwrap_or_default();
         let axis = normalize_axis(self.axis, first.len())?;
         let mut shape = Shape::from_slice(first);
         shape[axis] = 0;
-        for x in shapes {
+        let operands = shapes.iter().skip(self.input(0)).step_by(self.input(1) - self.input(0));
+        for x in operands.clone() {
             let fits = |(i, (a, b)): (usize, (&usize, &usize))| i == axis || a == b;
             if x.len() != shape.len() || !x.iter().zip(&shape).enumerate().all(fits) {
                 let (left, right) = (shape.to_vec(), x.to_vec());
@@ -91,7 +151,7 @@ impl Kernel for ConcatKernel {
             let n_bytes = n_elements(&x[axis..]).and_then(|n| self.dtype.n_bytes(n));
             n_bytes.ok_or(OpError::TooLarge)
         };
-        let parts = shapes.iter().map(n_bytes).collect::<Result<_, _>>()?;
+        let parts = operands.map(n_bytes).collect::<Result<_, _>>()?;
         Ok(Prepared::new(State { shape, parts }))
     }
 
@@ -102,10 +162,12 @@ impl Kernel for ConcatKernel {
         }
         let State { shape, parts } = state;
         let row: usize = parts.iter().sum();
-        if row < SHORT * parts.len() || io.outputs[0].takes().is_some() {
+        let is_short = row < SHORT * parts.len() && self.tables.is_empty();
+        if is_short || io.outputs[0].takes().is_some() {
             return Ok(self.op.eval(io.inputs, io.outputs)?);
         }
-        let operand = |i| io.inputs.tensor(i)?.as_bytes().ok_or(KernelError::ForeignState);
+        let operand =
+            |i| io.inputs.tensor(self.input(i))?.as_bytes().ok_or(KernelError::ForeignState);
         let operands = (0..parts.len()).map(operand);
         let operands = operands.collect::<Result<SmallVec<[&[u8]; 8]>, KernelError>>()?;
         let y = io.outputs[0].tensor(self.dtype, shape)?;
@@ -113,11 +175,18 @@ impl Kernel for ConcatKernel {
         LINES.for_each(io.threads, y, |mut at, mut y| {
             while !y.is_empty() {
                 let (index, mut skipped) = (at / row, at % row);
-                for (x, &len) in operands.iter().zip(parts) {
+                for (i, (x, &len)) in operands.iter().zip(parts).enumerate() {
                     let n = len.saturating_sub(skipped).min(y.len());
                     let (piece, rest) = y.split_at_mut(n);
                     let start = index * len + skipped.min(len);
-                    piece.copy_from_slice(&x[start..start + n]);
+                    let x = &x[start..start + n];
+                    match self.tables.get(i) {
+                        None | Some(Table::Same) => piece.copy_from_slice(x),
+                        Some(Table::Each(table)) => {
+                            let pairs = piece.iter_mut().zip(x);
+                            pairs.for_each(|(y, &x)| *y = table[usize::from(x)]);
+                        }
+                    }
                     skipped = skipped.saturating_sub(len);
                     (at, y) = (at + n, rest);
                 }
@@ -170,6 +239,42 @@ mod tests {
                 let case = Case::new("Concat", 13).attr("axis", Attr::Int(axis));
                 shapes.iter().fold(case, |case, shape| case.input(x(shape))).check(exact);
             }
+        }
+    }
+
+    #[test]
+    fn quantized_parts_have_schemes_of_their_own() {
+        let cases: [(&[&[usize]], i64); 5] = [
+            (&[&[2, 100], &[2, 30]], 1),
+            (&[&[2, 3, 4], &[2, 0, 4], &[2, 5, 4]], -2),
+            (&[&[2, 1], &[2, 3]], -1),
+            (&[&[0, 70], &[0, 80]], 1),
+            // Large enough for several threads.
+            (&[&[2, 3, 201, 203], &[2, 1, 201, 203]], 1),
+        ];
+        let schemes = [(0.5_f32, 3_u8), (1.0, 128), (0.0625, 0)];
+        for (shapes, axis) in cases {
+            let case = |is_signed: bool| {
+                let scheme = |case: Case, (scale, zero): (f32, u8)| {
+                    let case = case.constant(Tensor::scalar(scale));
+                    case.constant(match is_signed {
+                        true => Tensor::scalar(zero.cast_signed()),
+                        false => Tensor::scalar(zero),
+                    })
+                };
+                let part = |case: Case, (i, shape): (usize, &&[usize])| {
+                    let x = match is_signed {
+                        true => bytes(shape, u8::cast_signed),
+                        false => bytes(shape, |byte| byte),
+                    };
+                    scheme(case.input(x), schemes[i])
+                };
+                let case = Case::new("QLinearConcat", 1).domain("com.microsoft");
+                let case = scheme(case.attr("axis", Attr::Int(axis)), schemes[1]);
+                shapes.iter().enumerate().fold(case, part)
+            };
+            case(true).check(exact);
+            case(false).check(exact);
         }
     }
 }

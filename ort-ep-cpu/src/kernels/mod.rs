@@ -191,6 +191,7 @@ kernels! {
     forest,
     fourier,
     gather,
+    gather_block_quantized,
     gather_elements,
     gemm,
     grid_sample,

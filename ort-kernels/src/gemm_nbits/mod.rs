@@ -27,7 +27,7 @@
 //! let (mut quantized, mut scales) = (vec![0; format.quantized_len()], vec![0.0; format.scales_len()]);
 //! format.pack_quantized(Isa::best(), &[0x99; 8], &mut quantized);
 //! format.pack_by_block(&[0.5], &mut scales);
-//! let weights = Weights { format, quantized: &quantized, scales: &scales, zeros: None, bias: None };
+//! let weights = Weights { format, quantized: &quantized, scales: &scales, zeros: None, table: None, bias: None };
 //! let (a, mut c) = ([1.0; 16], [0.0]);
 //! let a = Floats { a: &a, stride: 16, sums: &[] };
 //! weights.times_floats(Isa::best(), &a, (0..1, 0..1), &mut Strided { data: &mut c, stride: 1 });
@@ -79,6 +79,9 @@ pub struct Weights<'a> {
     pub scales: &'a [f32],
     /// Zero points minus the middle of the range, packed likewise; `None` if they equal the middle.
     pub zeros: Option<&'a [f32]>,
+    /// What each quantized value of 4 bits stands for, if that is not its distance from the middle of the range; only
+    /// for [`Weights::times_floats`] and float products.
+    pub table: Option<&'a [f32; 16]>,
     /// Added to each column.
     pub bias: Option<&'a [f32]>,
 }
@@ -115,6 +118,7 @@ struct Panel<'a> {
     scales: &'a [f32],
     /// The same, or empty.
     zeros: &'a [f32],
+    table: Option<&'a [f32; 16]>,
 }
 
 impl<'a> Weights<'a> {
@@ -129,6 +133,7 @@ impl<'a> Weights<'a> {
             quantized: &self.quantized[index * format.panel_bytes()..][..format.panel_bytes()],
             scales: of(self.scales),
             zeros: self.zeros.map_or(&[], of),
+            table: self.table.filter(|_| format.bits == 4),
         }
     }
 

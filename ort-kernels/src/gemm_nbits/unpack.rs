@@ -35,7 +35,10 @@ fn unpack_rows<const NR: usize>(panel: &Panel<'_>, first: usize, to: &mut [f32])
         let scale = &scales[k / format.block];
         for j in 0..NR {
             let value = (u32::from_le_bytes(word[j]) >> shift) & mask;
-            to[j] = value.cast_signed() as f32 - middle;
+            to[j] = match panel.table {
+                None => value.cast_signed() as f32 - middle,
+                Some(table) => table[value as usize % table.len()],
+            };
         }
         if let Some(zeros) = zeros.get(k / format.block) {
             (0..NR).for_each(|j| to[j] -= zeros[j]);

@@ -7,6 +7,7 @@ mod epilogue;
 mod fourier;
 mod images;
 mod indexed;
+mod low_bits;
 mod movement;
 mod normalization;
 mod pool;
@@ -105,6 +106,11 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "MultiHeadAttention behind a past", draw: sequence::behind_a_past },
     Family { name: "GroupQueryAttention with sinks", draw: sequence::with_sinks },
     Family { name: "DeformConv", draw: conv::deformed },
+    Family { name: "weights dequantized by block", draw: low_bits::dequantized },
+    Family { name: "GatherBlockQuantized", draw: low_bits::gather },
+    Family { name: "QAttention", draw: sequence::projected_bytes },
+    Family { name: "MatMulBnb4", draw: low_bits::floats_of_4_bits },
+    Family { name: "QLinearConcat", draw: low_bits::concat },
 ];
 
 /// A case of a family.

@@ -35,7 +35,7 @@ fn result_scale(k: usize, scales: [f64; 2]) -> f64 {
 const A_SCALE: f64 = 0.02;
 const B_SCALE: f64 = 0.01;
 
-fn sizes(net: &mut Net<'_>) -> [usize; 3] {
+pub(super) fn sizes(net: &mut Net<'_>) -> [usize; 3] {
     let first = net.draw.size(1, 2_000);
     let second = net.draw.size(1, (net.draw.budget() / first).clamp(1, 1_000));
     let third = net.draw.size(1, (net.draw.budget() / first / second).clamp(1, 1_000));

@@ -115,6 +115,42 @@ pub(super) fn projected(net: &mut Net<'_>) -> Vec<Value> {
     vec![Value { error: y.error.hypot(of_q) + of_mask * q.size.max(1.0), ..y }]
 }
 
+/// QAttention, whose projections of bytes are about as large as floats.
+pub(super) fn projected_bytes(net: &mut Net<'_>) -> Vec<Value> {
+    let (heads, size) = (net.draw.size(1, 12), net.draw.size(1, 64));
+    let input = net.draw.size(1, 400);
+    let (batch, width) = (net.draw.pick(&[1, 1, 2]), heads * size);
+    let most = net.draw.budget() / (3 * batch * width);
+    let len = net.draw.size(1, (most / input).clamp(1, 300));
+    let causal = net.draw.pick(&[0, 0, 1]);
+    // Zero points near the middle, so that terms have either sign.
+    let types = [("uint8", 125), ("int8", 3)];
+    let [(of_x, x_zero), (of_w, w_zero)] = [net.draw.pick(&types), net.draw.pick(&types)];
+    let x = net.any('x', "", of_x, &[batch, len, input]);
+    let w = net.any('w', "", of_w, &[input, 3 * width]);
+    let bias = net.scaled('w', &[3 * width], 1);
+    let x_scale = net.literal("float[] 0.0078125");
+    let w_scale = 1.0 / 128.0 / (input as f64).sqrt();
+    let n_scales = net.draw.pick(&[1, 3 * width]);
+    let w_scales = net.literal(&format!("float[{n_scales}] fill {w_scale:.7}"));
+    let mask = net.any('x', "_n2", "int32", &[batch, len]);
+    let is_masked = net.draw.one_in(3);
+    let zeros = [(of_x, x_zero), (of_w, w_zero)];
+    let zeros = zeros.map(|(dtype, zero)| net.literal(&format!("{dtype}[] {zero}")));
+    let mut inputs = vec![x.name.as_str(), &w.name, &bias.name, &x_scale, &w_scales];
+    inputs.push(if is_masked { &mask.name } else { "_" });
+    inputs.extend(zeros.iter().map(String::as_str));
+    let op = format!("com.microsoft:QAttention-1 [num_heads: {heads}, unidirectional: {causal}]");
+    let name = net.node(&op, &inputs);
+    // Sums of bytes are exact: two factors, their product and the bias round.
+    let q_size = (1.0_f64 / 3.0).hypot(bias.size);
+    let y = attention_output(name, size, len, q_size.max(1.0));
+    let of_q = 4.0 * ROUNDING * q_size;
+    let of_scores = of_q * (2.0 * q_size * (size as f64).sqrt() + 1.0) * 4.0;
+    let of_mask = if is_masked { hidden(size, len, causal == 1) } else { 0.0 };
+    vec![Value { error: y.error.hypot(of_scores) + of_mask, ..y }]
+}
+
 /// The standard's Attention with and without a past, with masks.
 pub(super) fn standard(net: &mut Net<'_>) -> Vec<Value> {
     let (kv_heads, shared) = (net.draw.size(1, 6), net.draw.pick(&[1, 1, 2, 4]));

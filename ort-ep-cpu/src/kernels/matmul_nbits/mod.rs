@@ -1,4 +1,4 @@
-//! MatMulNBits with constant weights, which stay compressed in memory.
+//! MatMulNBits and MatMulBnb4 with constant weights, which stay compressed in memory.
 //!
 //! ```text
 //! accuracy_level 4:        A is quantized by block, int8 products
@@ -21,7 +21,7 @@ use ort_ops::infer::matmul_shape;
 use ort_ops::ops::microsoft::matmul_nbits::MatMulNBits;
 use ort_tensor::{DType, Shape, TensorView, bf16, f16};
 
-use self::weights::PackedWeights;
+use self::weights::{Operand, PackedWeights};
 use super::halves::Half;
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Cpu, READ, Team, floats, n_parts};
@@ -57,18 +57,21 @@ struct State {
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
-    let Some(op) = compiler.op::<MatMulNBits>() else { return Ok(None) };
+    let (operand, may_round) = match (compiler.op::<MatMulNBits>(), compiler.op()) {
+        (Some(op), _) => (Some(Operand::of_integers(op)), op.accuracy_level == 4),
+        (_, Some(op)) => (Operand::of_floats(op), false),
+        _ => (None, false),
+    };
+    let Some(operand) = operand else { return Ok(None) };
     let is_float = |dtype: &DType| matches!(dtype, DType::F32 | DType::F16 | DType::Bf16);
     let dtype = compiler.fact(0).and_then(Fact::dtype).filter(is_float);
     let (Some(dtype), None) = (dtype, compiler.fact(4)) else { return Ok(None) };
     let isa = compiler.cpu.isa;
-    let (form, nr) = match op.accuracy_level {
-        4 if compiler.cpu.int8_blocks && op.block_size <= MAX_BLOCK => {
-            (Form::Bytes, byte_variant(isa).nr)
-        }
-        _ => (Form::Floats, float_variant(isa).nr),
+    let (form, nr) = match may_round && compiler.cpu.int8_blocks && operand.block <= MAX_BLOCK {
+        true => (Form::Bytes, byte_variant(isa).nr),
+        false => (Form::Floats, float_variant(isa).nr),
     };
-    let Some(weights) = PackedWeights::compile(compiler, op, nr) else { return Ok(None) };
+    let Some(weights) = PackedWeights::compile(compiler, operand, nr) else { return Ok(None) };
     Ok(Some(Box::new(NBitsKernel { cpu: compiler.cpu, weights, dtype, form })))
 }
 

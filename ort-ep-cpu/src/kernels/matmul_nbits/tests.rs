@@ -98,3 +98,51 @@ fn halves_are_rounded_once() {
         }
     }
 }
+
+fn floats_of_4_bits<T: Element>(
+    [m, k, n]: [usize; 3],
+    [quant_type, block]: [usize; 2],
+    of: fn(f32) -> T,
+) -> Case {
+    let int = |size: usize| Attr::Int(i64::try_from(size).unwrap());
+    Case::new("MatMulBnb4", 1)
+        .domain("com.microsoft")
+        .attr("K", int(k))
+        .attr("N", int(n))
+        .attr("quant_type", int(quant_type))
+        .attr("block_size", int(block))
+        .input(rows(&[m, k], of))
+        .constant(bytes(&[(n * k).div_ceil(2)], |bits| bits))
+        .constant(scales(&[(n * k).div_ceil(block)], of))
+}
+
+#[test]
+fn floats_of_4_bits_equal_eval() {
+    for [m, k, n] in SIZES {
+        for quant_type in [0, 1] {
+            for block in [16, 64, 256] {
+                let size = [m, k.next_multiple_of(block), n];
+                // Rows have magnitudes of 127 and less, 13 on average, and weights of at most 2: sums of n products
+                // differ by n·2⁻²⁴ times n·26, at most.
+                let bound = 26.0 * (size[1] as f64).powi(2) * f64::from(f32::EPSILON);
+                let is_close = |rounding: f64| {
+                    move |found: f64, expected: f64| {
+                        (found - expected).abs() <= bound + rounding * expected.abs()
+                    }
+                };
+                let form = [quant_type, block];
+                floats_of_4_bits(size, form, |x| x).check(is_close(0.0));
+                floats_of_4_bits(size, form, f16::from_f32).check(is_close(0.001));
+                floats_of_4_bits(size, form, bf16::from_f32).check(is_close(0.008));
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_that_run_through_rows_have_no_kernel() {
+    assert_eq!(floats_of_4_bits([2, 24, 6], [0, 16], |x| x).variant(), "eval");
+    // Square, so that rows of A fit either orientation.
+    let case = floats_of_4_bits([2, 32, 32], [0, 16], |x| x);
+    assert_eq!(case.attr("transB", Attr::Int(0)).variant(), "eval");
+}

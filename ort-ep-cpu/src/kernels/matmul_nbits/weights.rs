@@ -5,6 +5,7 @@
 use ort_ep::{Packed, Recipe};
 use ort_kernels::gemm_nbits::{Format, Weights};
 use ort_kernels::vec::{bf16_to_f32, f16_to_f32};
+use ort_ops::ops::microsoft::matmul_bnb4::MatMulBnb4;
 use ort_ops::ops::microsoft::matmul_nbits::MatMulNBits;
 use ort_tensor::{DType, Tensor};
 
@@ -17,13 +18,42 @@ pub(super) struct PackedWeights {
     quantized: Packed,
     scales: Packed,
     zeros: Option<Packed>,
+    table: Option<[f32; 16]>,
+}
+
+/// The right operand of either operator.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand {
+    pub(super) bits: usize,
+    pub(super) block: usize,
+    pub(super) k: usize,
+    pub(super) n: usize,
+    /// What quantized values stand for, if they are not integers; the first is then in the highest bits.
+    pub(super) table: Option<[f32; 16]>,
+}
+
+impl Operand {
+    pub(super) const fn of_integers(op: &MatMulNBits) -> Self {
+        let &MatMulNBits { bits, block_size: block, k, n, .. } = op;
+        Self { bits, block, k, n, table: None }
+    }
+
+    /// `None` if rows are not whole blocks, or are not columns of the product.
+    pub(super) fn of_floats(op: &MatMulBnb4) -> Option<Self> {
+        let &MatMulBnb4 { block_size: block, k, n, .. } = op;
+        let mut table = [0.0; 16];
+        #[expect(clippy::cast_possible_truncation, reason = "the nearest f32")]
+        table.iter_mut().zip(0..).for_each(|(value, q)| *value = op.value(q) as f32);
+        let is_taken = op.is_transposed && k.is_multiple_of(block);
+        is_taken.then_some(Self { bits: 4, block, k, n, table: Some(table) })
+    }
 }
 
 impl PackedWeights {
-    /// The constants of a MatMulNBits, in panels of `nr` columns. `None` if they are not constant, or
+    /// The constants of an operator, in panels of `nr` columns. `None` if they are not constant, or
     /// are empty.
-    pub(super) fn compile(compiler: &Compiler<'_>, op: &MatMulNBits, nr: usize) -> Option<Self> {
-        let &MatMulNBits { bits, block_size: block, k, n, .. } = op;
+    pub(super) fn compile(compiler: &Compiler<'_>, operand: Operand, nr: usize) -> Option<Self> {
+        let Operand { bits, block, k, n, table } = operand;
         let format = Format { bits, block, k, n, nr };
         let quantized = compiler.constant(1)?;
         if k == 0 || n == 0 || quantized.len() != n * format.padded_k() * bits / 8 {
@@ -31,13 +61,18 @@ impl PackedWeights {
         }
         let parameters = [bits, block, k, n, nr].map(|size| size as u64).to_vec();
         let recipe = Recipe {
-            name: "gemm_nbits/codes",
+            name: if table.is_none() { "gemm_nbits/codes" } else { "gemm_nbits/swapped_codes" },
             parameters: parameters.clone(),
             n_bytes: format.quantized_len(),
         };
         let isa = compiler.cpu.isa;
-        let quantized = compiler
-            .pack_for_runs(1, &recipe, |quantized, to| format.pack_quantized(isa, quantized, to))?;
+        let quantized = compiler.pack_for_runs(1, &recipe, |quantized: &[u8], to| {
+            if table.is_none() {
+                return format.pack_quantized(isa, quantized, to);
+            }
+            let swapped: Vec<u8> = quantized.iter().map(|pair| pair.rotate_left(4)).collect();
+            format.pack_quantized(isa, &swapped, to);
+        })?;
         let by_block = |input, name, middle: f32| {
             let constant = compiler.constant(input)?;
             let numbers = Numbers::of(constant, &format)?;
@@ -53,7 +88,7 @@ impl PackedWeights {
             None => None,
             Some(_) => Some(by_block(3, "gemm_nbits/zeros", format.middle() as f32)?),
         };
-        Some(Self { format, quantized, scales, zeros })
+        Some(Self { format, quantized, scales, zeros, table })
     }
 
     pub(super) fn has_zeros(&self) -> bool {
@@ -66,6 +101,7 @@ impl PackedWeights {
             quantized: self.quantized.bytes(),
             scales: bytemuck::cast_slice(self.scales.bytes()),
             zeros: self.zeros.as_ref().map(|zeros| bytemuck::cast_slice(zeros.bytes())),
+            table: self.table.as_ref(),
             bias,
         }
     }

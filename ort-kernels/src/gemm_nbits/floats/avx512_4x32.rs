@@ -51,7 +51,7 @@ kernel! {
     ) {
         let (format, n_blocks) = (panel.format, panel.format.n_blocks());
         let per_block = format.block / STEP;
-        let table = load16(if BITS == 4 { &FOUR } else { &TWO });
+        let table = load16(panel.table.unwrap_or(if BITS == 4 { &FOUR } else { &TWO }));
         let words = panel.quantized.as_chunks::<BYTES>().0.as_chunks::<2>().0;
         let scales = panel.scales.as_chunks::<NR>().0;
         let zeros = panel.zeros.as_chunks::<NR>().0;

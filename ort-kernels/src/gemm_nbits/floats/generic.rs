@@ -46,7 +46,11 @@ pub(super) fn body<
             let word = words[w].map(u32::from_le_bytes);
             for i in 0..STEP {
                 let shift = 8 * (i % WORD) + BITS * (i / WORD);
-                let value = word.map(|word| ((word >> shift) & mask).cast_signed() as f32 - middle);
+                let value = word.map(|word| (word >> shift) & mask);
+                let value = match panel.table {
+                    None => value.map(|value| value.cast_signed() as f32 - middle),
+                    Some(table) => value.map(|value| table[value as usize % table.len()]),
+                };
                 for r in 0..R {
                     let (a, dots) = (rows[r][w][i], &mut dots[r][i % 2]);
                     (0..NR).for_each(|j| dots[j] = mul_add::<FMA>(a, value[j], dots[j]));

@@ -103,10 +103,12 @@ impl MatMulBnb4 {
         Ok(())
     }
 
-    fn value(self, q: u8) -> f64 {
+    /// What a quantized value, 0 to 15, stands for, before its scale.
+    #[must_use]
+    pub fn value(self, q: u8) -> f64 {
         let magnitude = FP4[usize::from(q & 7)];
         match (self.is_normal_float, q & 8) {
-            (true, _) => NF4[usize::from(q)],
+            (true, _) => NF4[usize::from(q & 15)],
             (false, 0) => magnitude,
             (false, _) => -magnitude,
         }

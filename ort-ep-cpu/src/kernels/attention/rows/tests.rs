@@ -3,7 +3,7 @@
 use ort_graph::Attr;
 use ort_tensor::Tensor;
 
-use crate::case::{Case, bytes, floats, within};
+use crate::case::{Case, bytes, floats, integers, within};
 
 /// Operands are at most 4. A score of up to 9 terms of at most 16, times a half, is good to 10
 /// units of 72; so is the exponential of it, relatively, and the sum and the weights that are
@@ -224,5 +224,50 @@ fn projections_have_a_past() {
             .absent()
             .input(Tensor::from_slice(&[1], &[i32::try_from(used).unwrap()]).unwrap());
         case.check(within(PROJECTED));
+    }
+}
+
+#[test]
+fn projections_of_bytes_are_scaled() {
+    let (signed, unsigned) = (Tensor::scalar(-3_i8), Tensor::scalar(131_u8));
+    let given = |is_signed: bool, shape: &[usize]| match is_signed {
+        true => bytes(shape, u8::cast_signed),
+        false => bytes(shape, |byte| byte),
+    };
+    // Batch, length, depth, heads, size and past.
+    for [b, s, i, n, d, past] in
+        [[1, 1, 1, 1, 1, 0], [2, 5, 7, 2, 4, 3], [1, 140, 33, 3, 8, 0], [2, 3, 64, 2, 40, 9]]
+    {
+        for (form, [is_x_signed, is_w_signed]) in
+            [[false, true], [true, false], [true, true]].into_iter().enumerate()
+        {
+            let width = 3 * n * d;
+            // Sums of at most 64 products of 256·256, times this: a projection is at most 4.
+            let w_scales = bytes(&[width], |byte| f32::from(byte) * 2_f32.powi(-22));
+            let one = Tensor::scalar(2_f32.powi(-14));
+            let zero = |is_signed: bool| if is_signed { signed.clone() } else { unsigned.clone() };
+            let case = Case::new("QAttention", 1)
+                .domain("com.microsoft")
+                .outputs(2)
+                .attr("num_heads", Attr::Int(i64::try_from(n).unwrap()))
+                .attr("unidirectional", Attr::Int(i64::from(form == 1)))
+                .input(given(is_x_signed, &[b, s, i]))
+                .constant(given(is_w_signed, &[i, width]))
+                .input(integers(&[width]))
+                .input(Tensor::scalar(0.25_f32))
+                .input(if form == 0 { one } else { w_scales })
+                .input(bytes(&[b, past + s], |byte| i32::from(byte) % 3))
+                .input(zero(is_x_signed));
+            let zeros = match form {
+                0 => given(is_w_signed, &[width]),
+                _ => zero(is_w_signed),
+            };
+            let case = case.constant(zeros);
+            let case = match past {
+                0 => case.unwanted(&[1]),
+                _ => case.input(floats(&[2, b, n, past, d])),
+            };
+            case.check(within(PROJECTED));
+        }
     }
 }
