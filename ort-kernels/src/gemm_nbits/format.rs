@@ -69,7 +69,15 @@ impl Format {
     /// # Panics
     /// If `quantized` or `packed` are too short.
     pub fn pack_quantized(&self, isa: Isa, quantized: &[u8], packed: &mut [u8]) {
-        isa.run(Packing { format: self, quantized, packed });
+        isa.run(Packing { format: self, quantized, is_swapped: false, packed });
+    }
+
+    /// [`Format::pack_quantized`] of 4-bit values of which the first of two is in the highest bits of a byte.
+    ///
+    /// # Panics
+    /// If `quantized` or `packed` are too short.
+    pub fn pack_swapped(&self, isa: Isa, quantized: &[u8], packed: &mut [u8]) {
+        isa.run(Packing { format: self, quantized, is_swapped: true, packed });
     }
 
     /// Packs values per block, `[n, blocks]`, into panels `[blocks][nr]`.
@@ -96,6 +104,7 @@ impl Format {
 struct Packing<'a> {
     format: &'a Format,
     quantized: &'a [u8],
+    is_swapped: bool,
     packed: &'a mut [u8],
 }
 
@@ -104,7 +113,7 @@ impl Task for Packing<'_> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { format: &Format { bits, nr, .. }, quantized, packed } = self;
+        let Self { format: &Format { bits, nr, .. }, quantized, is_swapped, packed } = self;
         let column_bytes = self.format.padded_k() * bits / 8;
         if column_bytes == 0 {
             return;
@@ -115,6 +124,9 @@ impl Task for Packing<'_> {
                 (quantized.chunks_exact(column_bytes), (nr, panel.as_chunks_mut().0));
             match bits {
                 2 => words::interleave(columns, 0, of_2_bits, panel),
+                4 if is_swapped => {
+                    words::interleave(columns, 0, |word| of_4_bits(swapped(word)), panel);
+                }
                 4 => words::interleave(columns, 0, of_4_bits, panel),
                 _ => words::interleave(columns, 0, |word| word, panel),
             }
@@ -140,4 +152,10 @@ fn of_2_bits(stored: u32) -> u32 {
         word ^ exchanged ^ exchanged << distance
     };
     exchange(exchange(stored, 0x00cc_00cc, 6), 0xf0f0, 12)
+}
+
+/// Exchanges the 4-bit values of each byte.
+#[inline(always)]
+const fn swapped(word: u32) -> u32 {
+    (word & 0x0f0f_0f0f) << 4 | (word >> 4) & 0x0f0f_0f0f
 }

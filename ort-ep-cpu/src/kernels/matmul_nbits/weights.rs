@@ -66,12 +66,9 @@ impl PackedWeights {
             n_bytes: format.quantized_len(),
         };
         let isa = compiler.cpu.isa;
-        let quantized = compiler.pack_for_runs(1, &recipe, |quantized: &[u8], to| {
-            if table.is_none() {
-                return format.pack_quantized(isa, quantized, to);
-            }
-            let swapped: Vec<u8> = quantized.iter().map(|pair| pair.rotate_left(4)).collect();
-            format.pack_quantized(isa, &swapped, to);
+        let quantized = compiler.pack_for_runs(1, &recipe, |quantized, to| match table {
+            None => format.pack_quantized(isa, quantized, to),
+            Some(_) => format.pack_swapped(isa, quantized, to),
         })?;
         let by_block = |input, name, middle: f32| {
             let constant = compiler.constant(input)?;
