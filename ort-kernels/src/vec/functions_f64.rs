@@ -1,6 +1,7 @@
 //! Branch-free elementary functions of f64 without calls, with errors of a few units in the last place: measured by the
 //! tests against the standard library, which has an error of up to one unit itself.
 
+use super::angles::of_angles;
 use super::double::{ROUND, clamp, exponent_and_fraction, mul_add, polynomial};
 use crate::isa::{Isa, Task};
 use std::f64::consts::FRAC_2_PI;
@@ -30,8 +31,6 @@ const HALF_PI: [f64; 3] =
     [1.570_796_326_734_125_6, 6.077_100_506_303_966e-11, 2.022_266_248_795_950_6e-21];
 /// Larger angles are reduced one by one, by the standard library.
 const MAX_ANGLE: f64 = 1e6;
-/// Elements checked for such angles at once.
-const CHUNK: usize = 64;
 /// −1/3!, 1/5!, …: for |r| ≤ π/4 the next term is below 10⁻¹⁸ of `r`.
 const SINE: [f64; 8] = [
     -1.0 / 6.0,
@@ -220,24 +219,9 @@ impl Task for Map<'_> {
 }
 
 impl Map<'_> {
-    /// `fast` of each angle, but `any` of those beyond [`MAX_ANGLE`] and of infinities.
     #[inline(always)]
     fn of_angles(self, fast: impl Fn(f64) -> f64, any: impl Fn(f64) -> f64) {
-        let mut angles = [0.0_f64; CHUNK];
-        for (i, y) in self.y.chunks_mut(CHUNK).enumerate() {
-            let angles = &mut angles[..y.len()];
-            angles.copy_from_slice(self.x.map_or(y, |x| &x[i * CHUNK..][..y.len()]));
-            for (y, angle) in y.iter_mut().zip(&*angles) {
-                *y = fast(*angle);
-            }
-            let is_large = |angle: f64| angle.abs() > MAX_ANGLE;
-            if angles.iter().fold(false, |any, angle| any | is_large(*angle)) {
-                for (y, angle) in y.iter_mut().zip(&*angles).filter(|(_, angle)| is_large(**angle))
-                {
-                    *y = any(*angle);
-                }
-            }
-        }
+        of_angles((self.x, self.y), |angle| angle.abs() > MAX_ANGLE, fast, any);
     }
 
     #[inline(always)]

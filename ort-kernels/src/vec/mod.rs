@@ -7,6 +7,7 @@
 //! measured by the tests; while denormals are flushed, errors may be greater by 2⁻¹²⁵, twice the
 //! least normal number.
 
+mod angles;
 mod arithmetic;
 mod double;
 mod each;

@@ -1,12 +1,10 @@
 //! `x[i] = f(x[i])` for functions that are computed in f64 and rounded once.
 
-use super::double;
 use super::each::Lane;
+use super::{angles, double};
 
 /// Larger angles are reduced one by one, by the standard library.
 const MAX_ANGLE: f32 = 1e6;
-/// Elements checked for such angles at once.
-const CHUNK: usize = 64;
 
 /// `per_isa!` for functions `|x, …| f64` of an f64.
 macro_rules! in_f64 {
@@ -126,21 +124,10 @@ impl Exponent {
     }
 }
 
-/// `fast` of each angle, but `any` of those beyond [`MAX_ANGLE`].
+/// [`angles::of_angles`], computed in f64.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
 fn of_angles(x: &mut [f32], fast: impl Fn(f64) -> f64, any: impl Fn(f64) -> f64) {
-    for x in x.chunks_mut(CHUNK) {
-        let mut angles = [0.0_f32; CHUNK];
-        let angles = &mut angles[..x.len()];
-        angles.copy_from_slice(x);
-        for x in x.iter_mut() {
-            *x = fast(f64::from(*x)) as f32;
-        }
-        if angles.iter().any(|angle| angle.abs() > MAX_ANGLE) {
-            for (x, angle) in x.iter_mut().zip(angles).filter(|(_, at)| at.abs() > MAX_ANGLE) {
-                *x = any(f64::from(*angle)) as f32;
-            }
-        }
-    }
+    let is_large = |angle: f32| angle.abs() > MAX_ANGLE;
+    angles::of_angles((None, x), is_large, |x| fast(x.into()) as f32, |x| any(x.into()) as f32);
 }
