@@ -12,7 +12,7 @@ use ort_tensor::{Shape, broadcast};
 /// Shorter runs are not worth a call each.
 const SHORT: usize = 16;
 /// Up to this length, a repeated row is written out several times: 2 KiB.
-const LONG: usize = 512;
+pub(crate) const LONG: usize = 512;
 /// Up to this length, stretched values are written out: longer ones are scalars.
 const STRETCHED: usize = 32;
 /// The buffer for written-out operands: 8 KiB, which stay in the first-level cache.
@@ -266,12 +266,13 @@ fn stretch<T: Copy>(values: &[T], period: usize, phase: usize, y: &mut [T]) {
 /// Combines operands; has buffers for repeated rows and stretched values.
 pub(crate) struct Combiner {
     isa: Isa,
-    tile: [f32; TILE],
+    /// Only built if needed.
+    tile: Option<[f32; TILE]>,
 }
 
 impl Combiner {
-    pub(crate) fn new(isa: Isa) -> Self {
-        Self { isa, tile: [0.0; TILE] }
+    pub(crate) const fn new(isa: Isa) -> Self {
+        Self { isa, tile: None }
     }
 
     /// `y = a ∘ b` for a piece of the result that starts at element `start`. An operand without
@@ -323,7 +324,8 @@ impl Combiner {
         for (i, y) in y.chunks_mut(n).enumerate() {
             let (start, len) = (i * n, y.len());
             [a, b].into_iter().for_each(|operand| operand.stretch(start, len, stretched));
-            let tiles = [&self.tile[..], &*stretched];
+            let repeated = self.tile.as_ref().map_or(&[][..], |tile| &tile[..]);
+            let tiles = [repeated, &*stretched];
             let [a, b] = [a, b].map(|operand| operand.piece(start, len, tiles));
             operation.run(self.isa, y, a, b);
         }
@@ -334,12 +336,16 @@ impl Combiner {
     fn write_out(&mut self, row: &[f32], phase: usize, len: usize) -> usize {
         let n = TILE.min(len.next_multiple_of(row.len())) / row.len() * row.len();
         let (before, from) = row.split_at(phase);
-        self.tile[..from.len()].copy_from_slice(from);
-        self.tile[from.len()..row.len()].copy_from_slice(before);
+        let tile = match &mut self.tile {
+            Some(tile) => tile,
+            none => none.insert([0.0; TILE]),
+        };
+        tile[..from.len()].copy_from_slice(from);
+        tile[from.len()..row.len()].copy_from_slice(before);
         let mut written = row.len();
         while written < n {
             let more = written.min(n - written);
-            self.tile.copy_within(..more, written);
+            tile.copy_within(..more, written);
             written += more;
         }
         n

@@ -8,11 +8,14 @@ use ort_kernels::vec::Lane;
 use ort_tensor::Element;
 
 use super::Call;
-use crate::operation::Operand;
+use crate::operation::{LONG, Operand};
 use crate::pieces::Rows;
 
-/// Elements per tile.
-const TILE: usize = 1024;
+/// Elements per tile: a repeated row has at most half as many.
+const TILE: usize = 2 * LONG;
+
+/// Operands that cannot be read directly. Only built if needed.
+type Tiles<T> = Option<[[T; TILE]; 2]>;
 
 impl Call<'_> {
     /// Calls `f(a, b, y)` for pieces of `y`, which may already hold an operand; `hold` copies that operand to a tile.
@@ -25,8 +28,10 @@ impl Call<'_> {
         f: &(dyn Fn(Lane<'_, T>, Lane<'_, T>, &mut [Y]) + Sync),
     ) {
         Rows::ELEMENTS.for_each(threads, y, |start, y| {
+            let mut tiles = None;
             self.each_run(operands, start..start + y.len(), |range, [a, b]| {
-                piece(&[a, b], &mut y[range.start - start..range.end - start], hold, f);
+                let y = &mut y[range.start - start..range.end - start];
+                piece(&[a, b], (y, hold), &mut tiles, f);
             });
         });
     }
@@ -50,23 +55,23 @@ impl Call<'_> {
 /// Calls `f(a, b, y)` along a run; `hold` copies the contents of `y` to a tile.
 fn piece<T: Element, Y: Element>(
     operands: &[Operand<'_, T>; 2],
-    y: &mut [Y],
-    hold: fn(&[Y], &mut [T]),
+    (y, hold): (&mut [Y], fn(&[Y], &mut [T])),
+    tiles: &mut Tiles<T>,
     f: &dyn Fn(Lane<'_, T>, Lane<'_, T>, &mut [Y]),
 ) {
     let [a, b] = operands;
     if let (Some(a), Some(b)) = (lane(a), lane(b)) {
         return f(a, b, y);
     }
-    let mut tiles = [[T::default(); TILE]; 2];
+    let [a_tile, b_tile] = tiles.get_or_insert_with(|| [[T::default(); TILE]; 2]);
     // A whole number of periods, so that every chunk finds a repeated row in its tile as the first left it.
-    let period = operands.iter().find_map(|operand| match operand {
-        Operand::Repeated(row, _) => Some(row.len()).filter(|n| *n <= TILE),
-        _ => None,
-    });
-    let len = period.map_or(TILE, |period| TILE / period * period);
+    let len = match (a, b) {
+        (Operand::Repeated(row, _), _) | (_, Operand::Repeated(row, _)) => {
+            TILE / row.len() * row.len()
+        }
+        _ => TILE,
+    };
     for (i, y) in y.chunks_mut(len).enumerate() {
-        let [a_tile, b_tile] = &mut tiles;
         let [to_a, to_b] = [&mut a_tile[..y.len()], &mut b_tile[..y.len()]];
         let a = held(a, i * len, y, to_a, hold);
         let b = held(b, i * len, y, to_b, hold);
@@ -101,7 +106,7 @@ fn held<'t, T: Copy, Y>(
         Operand::Row(row) => return Lane::Row(&row[start..][..y.len()]),
         Operand::Same(value) => return Lane::Same(value),
         Operand::InPlace => hold(y, tile),
-        Operand::Repeated(row, _) if start > 0 && row.len() <= TILE => {}
+        Operand::Repeated(..) if start > 0 => {}
         Operand::Repeated(..) | Operand::Stretched(..) => operand.from(start).write(tile),
     }
     Lane::Row(tile)

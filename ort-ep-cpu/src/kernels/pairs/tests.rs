@@ -5,13 +5,14 @@ use ort_tensor::{Bool, DType, Number, Tensor, n_elements, with_dtype};
 
 use crate::case::{Case, exact, ulps};
 
-const SHAPES: [[&[usize]; 2]; 9] = [
+const SHAPES: [[&[usize]; 2]; 10] = [
     [&[], &[]],
     [&[3, 700], &[3, 700]],
     [&[3, 700], &[]],
     [&[1], &[2, 33]],
     [&[5, 2, 40], &[40]],
     [&[70, 3], &[3]],
+    [&[7, 500], &[500]],
     [&[2, 3, 5, 7], &[1, 3, 1, 1]],
     [&[0, 3], &[1, 3]],
     [&[3, 1, 171, 211], &[3, 2, 1, 1]],
