@@ -30,6 +30,7 @@ mod kernels;
 mod lanes;
 mod operation;
 mod options;
+mod parameters;
 mod peak;
 mod pieces;
 mod places;

@@ -12,25 +12,27 @@ pub(crate) struct StridedCopy {
     /// The axes of the result of more than one element, with contiguous ones merged; at
     /// least one.
     shape: Shape,
-    /// Their strides in the source.
-    strides: Shape,
+    /// Where they are in the source.
+    from: Strided,
 }
 
 impl StridedCopy {
-    /// The source of a result of `shape` with these strides.
-    pub(crate) fn new(shape: &[usize], strides: &[usize]) -> Self {
-        let axes = shape.iter().zip(strides).map(|(&dim, &stride)| (dim, [stride]));
-        let (mut shape, mut strides): (Shape, Shape) =
-            merged(axes).into_iter().map(|(dim, [stride])| (dim, stride)).unzip();
+    /// The source of a result of `shape`.
+    pub(crate) fn new(shape: &[usize], from: &Strided) -> Self {
+        let strides = from.strides.iter().map(|stride| [stride.cast_unsigned()]);
+        let (mut shape, mut strides): (Shape, Shape) = merged(shape.iter().copied().zip(strides))
+            .into_iter()
+            .map(|(dim, [stride])| (dim, stride))
+            .unzip();
         if shape.is_empty() {
             (shape, strides) = (Shape::from_slice(&[1]), Shape::from_slice(&[0]));
         }
-        Self { shape, strides }
+        Self { shape, from: Strided::new(from.offset, &strides) }
     }
 
     /// The axes and their strides.
-    pub(crate) fn axes(&self) -> (&[usize], &[usize]) {
-        (&self.shape, &self.strides)
+    pub(crate) fn axes(&self) -> (&[usize], &[isize]) {
+        (&self.shape, &self.from.strides)
     }
 
     /// The pieces of the result, each some indices of the outermost axis; an element costs
@@ -45,7 +47,9 @@ impl StridedCopy {
         let inner = self.inner();
         let mut shape = self.shape.clone();
         shape[0] = y.len() / inner;
-        let from = Strided::new(start / inner * self.strides[0], &self.strides);
+        let first = (start / inner).cast_signed().wrapping_mul(self.from.strides[0]);
+        let offset = self.from.offset.wrapping_add_signed(first);
+        let from = Strided { offset, strides: self.from.strides.clone() };
         copy_slice(&shape, (x, &from), (y, &Strided::new(0, &row_major_strides(&shape))));
     }
 

@@ -12,7 +12,7 @@ pub fn merged<const N: usize>(
         let span = strides.map(|stride| stride.wrapping_mul(dim));
         match merged.last_mut() {
             Some((outer, of_outer)) if *of_outer == span => {
-                (*outer, *of_outer) = (*outer * dim, strides);
+                (*outer, *of_outer) = (outer.saturating_mul(dim), strides);
             }
             _ => merged.push((dim, strides)),
         }

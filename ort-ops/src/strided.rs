@@ -6,7 +6,8 @@
 use std::cmp::Reverse;
 
 use ort_tensor::{
-    Pace, TensorError, TensorView, TensorViewMut, go_on, move_elements, row_major_strides,
+    Output, Pace, Shape, TensorError, TensorView, TensorViewMut, go_on, move_elements,
+    row_major_strides,
 };
 use smallvec::SmallVec;
 
@@ -35,6 +36,28 @@ impl Strided {
     /// A box that begins at `offset` and steps forwards.
     pub fn new(offset: usize, strides: &[usize]) -> Self {
         Self { offset, strides: strides.iter().map(|stride| stride.cast_signed()).collect() }
+    }
+}
+
+/// A result whose elements are those of a strided box of one input, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StridedView {
+    /// The shape of the result.
+    pub shape: Shape,
+    /// The same, with some axes split in several.
+    pub axes: Shape,
+    /// Where the elements are, for these axes.
+    pub from: Strided,
+}
+
+impl StridedView {
+    /// Writes the result.
+    ///
+    /// # Errors
+    /// If there is no memory for it, or the run was cancelled.
+    pub(crate) fn write(&self, x: TensorView<'_>, y: &mut Output<'_>) -> Result<(), TensorError> {
+        let y = y.tensor(x.dtype(), &self.shape)?;
+        copy(&self.axes, x, &self.from, y, &Strided::row_major(&self.axes))
     }
 }
 

@@ -6,16 +6,14 @@ use ort_graph::OpError;
 use ort_kernels::resample::Resample;
 use ort_kernels::{Isa, vec};
 use ort_ops::ops::resize::{Resize, Sampling, Table};
-use ort_tensor::{DType, Inputs, Room, Shape, Tensor, TensorError, TensorViewMut, ValueView};
+use ort_tensor::{DType, Inputs, Room, Shape, TensorError, TensorViewMut};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
+use crate::parameters::Parameters;
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
-
-/// The number of inputs after the first: a region, scales and sizes.
-const N_PARAMETERS: usize = 3;
 
 #[derive(Debug)]
 struct ResizeKernel {
@@ -23,10 +21,6 @@ struct ResizeKernel {
     op: Resize,
     parameters: Option<Parameters>,
 }
-
-/// The inputs after the first, if all present ones are constant.
-#[derive(Debug)]
-pub(super) struct Parameters([Option<Tensor>; N_PARAMETERS]);
 
 /// Prepared state for one shape signature, if the result depends only on shapes.
 struct State(Option<Plan>);
@@ -66,23 +60,6 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     }
     let parameters = Parameters::of(compiler);
     Ok(Some(Box::new(ResizeKernel { cpu: compiler.cpu, op, parameters })))
-}
-
-impl Parameters {
-    pub(super) fn of(compiler: &Compiler<'_>) -> Option<Self> {
-        let constant = |i: usize| match compiler.fact(1 + i) {
-            None => Some(None),
-            Some(_) => compiler.constant(1 + i).cloned().map(Some),
-        };
-        Some(Self([constant(0)?, constant(1)?, constant(2)?]))
-    }
-
-    /// Calls `plan` with the inputs.
-    pub(super) fn with<T>(&self, plan: impl FnOnce(Inputs<'_>) -> T) -> T {
-        let [roi, scales, sizes] =
-            self.0.each_ref().map(|t| t.as_ref().map(|t| ValueView::Tensor(t.view())));
-        plan(Inputs::new(&[None, roi, scales, sizes]))
-    }
 }
 
 /// The last two axes of a result, if no other changes and it is not empty.

@@ -7,9 +7,10 @@ use ort_graph::{Fact, OpError, Operator};
 use ort_ops::ops::resize::{Resize, ResizeMode};
 use ort_tensor::{DType, Inputs, Number, Shape, with_dtype};
 
-use super::resize::{Axis, Parameters, Taps, last_axes};
+use super::resize::{Axis, Taps, last_axes};
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
+use crate::parameters::Parameters;
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);

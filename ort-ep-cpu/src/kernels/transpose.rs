@@ -8,7 +8,7 @@ use ort_graph::Fact;
 use ort_kernels::Isa;
 use ort_kernels::transpose::{Transposed, transpose};
 use ort_ops::ops::transpose::Transpose;
-use ort_ops::strided;
+use ort_ops::strided::{self, Strided};
 use ort_tensor::{DType, Shape, Word, row_major_strides};
 
 use super::{Compiled, Compiler, KernelDef};
@@ -54,13 +54,14 @@ struct Stack {
 impl Stack {
     /// The stack for a copy, if it is one.
     fn new(copy: &StridedCopy) -> Option<Self> {
-        match copy.axes() {
-            (&[j, k], &[1, pitch]) => Some(Self { size: [j, k], next: 0, pitch, is_one: true }),
-            (&[_, j, k], &[next, 1, pitch]) => {
-                Some(Self { size: [j, k], next, pitch, is_one: false })
-            }
-            _ => None,
-        }
+        let (size, next, pitch) = match copy.axes() {
+            (&[j, k], &[1, pitch]) => ([j, k], None, pitch),
+            (&[_, j, k], &[next, 1, pitch]) => ([j, k], Some(next), pitch),
+            _ => return None,
+        };
+        // The strides of a transposed tensor are not negative.
+        let [next_stride, pitch] = [next.unwrap_or(0), pitch].map(isize::cast_unsigned);
+        Some(Self { size, next: next_stride, pitch, is_one: next.is_none() })
     }
 
     /// Writes a piece that starts at element `start` of the result: whole `i`, or whole `j` if there is a single `i`.
@@ -114,7 +115,7 @@ impl Kernel for TransposeKernel {
         let strides = row_major_strides(x);
         let shape: Shape = perm.iter().map(|&axis| x[axis]).collect();
         let strides: Shape = perm.iter().map(|&axis| strides[axis]).collect();
-        let copy = StridedCopy::new(&shape, &strides);
+        let copy = StridedCopy::new(&shape, &Strided::new(0, &strides));
         let stack = Stack::new(&copy);
         let each = match (stack, copy.axes()) {
             (Some(_), _) => IN_TILES,

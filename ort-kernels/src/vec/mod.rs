@@ -27,6 +27,7 @@ mod reduce;
 #[cfg(target_arch = "x86_64")]
 mod registers;
 mod rotary;
+mod select;
 mod softmax;
 #[cfg(target_arch = "x86_64")]
 mod softmax_rows;
@@ -56,6 +57,7 @@ pub use reduce::{
     Fold, dot, fold_columns, fold_row, fold_rows, greater, less, sum_of_squared_deviations,
 };
 pub use rotary::rotate;
+pub use select::select;
 pub use softmax::{
     Form as SoftmaxForm, MAX_COLUMNS, Rows, column_totals, softmax, softmax_of_columns,
     softmax_rows, softmax_step,

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, row_major_strides};
+use ort_tensor::{DType, Inputs, Output, Shape, row_major_strides};
 
 use crate::infer::{folded, known_dims, known_shape};
-use crate::strided::{self, Strided};
+use crate::strided::{Strided, StridedView};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -95,6 +95,36 @@ impl DepthToSpace {
     }
 }
 
+impl DepthToSpace {
+    /// The result for an `x` of a shape.
+    ///
+    /// # Errors
+    /// If it does not consist of whole blocks.
+    pub fn view(self, x: &[usize]) -> Result<StridedView, OpError> {
+        let shape = known_shape(&self.dims(&known_dims(x))?)?;
+        let b = self.block_size;
+        // The tensor with more channels has the smaller planes.
+        let deep = if self.is_reverse { &shape[..] } else { x };
+        let (n, c, h, w) = (deep[0], deep[1] / (b * b), deep[2], deep[3]);
+        let wide = [n, c, h, b, w, b];
+        let (deep, places) = match self.is_column_row_depth {
+            true => ([n, c, b, b, h, w], [0, 1, 4, 2, 5, 3]),
+            false => ([n, b, b, c, h, w], [0, 3, 4, 1, 5, 2]),
+        };
+        // Axis `i` of the wide tensor is axis `places[i]` of the deep one.
+        let (axes, from) = if self.is_reverse {
+            let strides = row_major_strides(&wide);
+            let mut from = [0; 6];
+            places.iter().zip(&strides).for_each(|(&place, &stride)| from[place] = stride);
+            (deep, from)
+        } else {
+            let strides = row_major_strides(&deep);
+            (wide, places.map(|place| strides[place]))
+        };
+        Ok(StridedView { shape, axes: Shape::from_slice(&axes), from: Strided::new(0, &from) })
+    }
+}
+
 impl Operator for DepthToSpace {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let dtype = inputs.dtype(0, DType::is_any)?;
@@ -106,24 +136,7 @@ impl Operator for DepthToSpace {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let shape = known_shape(&self.dims(&known_dims(x.shape()))?)?;
-        let b = self.block_size;
-        // The tensor with more channels has the smaller planes.
-        let deep = if self.is_reverse { &shape[..] } else { x.shape() };
-        let (n, c, h, w) = (deep[0], deep[1] / (b * b), deep[2], deep[3]);
-        // Both tensors, walked as [n, c, h, i, w, j].
-        let walk = [n, c, h, b, w, b];
-        let s = row_major_strides(&[n, c, h, b, w, b]);
-        let wide = Strided::new(0, &s);
-        let narrow = if self.is_column_row_depth {
-            let s = row_major_strides(&[n, c, b, b, h, w]);
-            Strided::new(0, &[s[0], s[1], s[4], s[2], s[5], s[3]])
-        } else {
-            let s = row_major_strides(&[n, b, b, c, h, w]);
-            Strided::new(0, &[s[0], s[3], s[4], s[1], s[5], s[2]])
-        };
-        let (from, to) = if self.is_reverse { (wide, narrow) } else { (narrow, wide) };
-        Ok(strided::copy(&walk, x, &from, outputs[0].tensor(x.dtype(), &shape)?, &to)?)
+        Ok(self.view(x.shape())?.write(x, &mut outputs[0])?)
     }
 }
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, TensorView, broadcast_strides};
+use ort_tensor::{DType, Inputs, Output, TensorView, broadcast_strides};
 
 use crate::infer::{
     broadcast_dims, folded, int_values, known_dims, known_shape, ranked_fact, sizes, tensor_fact,
     vector_len,
 };
-use crate::strided::{self, Strided};
+use crate::strided::{Strided, StridedView};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -36,12 +36,14 @@ impl Expand {
         broadcast_dims(x, &known_dims(&sizes(1, shape)?))
     }
 
-    /// The shape of the result for an `x` of a shape and the values of input 1.
+    /// The result for an `x` of a shape and the values of input 1.
     ///
     /// # Errors
     /// If the two do not fit, or input 1 is not a vector of sizes.
-    pub fn shape(x: &[usize], shape: TensorView<'_>) -> Result<Shape, OpError> {
-        known_shape(&Self::dims(&known_dims(x), &int_values(shape)?)?)
+    pub fn view(x: &[usize], shape: TensorView<'_>) -> Result<StridedView, OpError> {
+        let shape = known_shape(&Self::dims(&known_dims(x), &int_values(shape)?)?)?;
+        let from = Strided::new(0, &broadcast_strides(x, &shape));
+        Ok(StridedView { axes: shape.clone(), shape, from })
     }
 }
 
@@ -60,10 +62,7 @@ impl Operator for Expand {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let shape = Self::shape(x.shape(), inputs.tensor(1)?)?;
-        let from = Strided::new(0, &broadcast_strides(x.shape(), &shape));
-        let y = outputs[0].tensor(x.dtype(), &shape)?;
-        Ok(strided::copy(&shape, x, &from, y, &Strided::row_major(&shape))?)
+        Ok(Self::view(x.shape(), inputs.tensor(1)?)?.write(x, &mut outputs[0])?)
     }
 }
 

@@ -6,7 +6,7 @@ use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, Shape, row_major_strides};
 
 use crate::infer::{folded, int_values, normalize_axis, ranked_fact};
-use crate::strided::{self, Strided};
+use crate::strided::{Strided, StridedView};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -68,6 +68,34 @@ impl Slice {
         let (starts, ends) = (ints("starts")?.to_vec(), ints("ends")?.to_vec());
         let axes = spec.ints("axes")?.map(<[i64]>::to_vec);
         Ok(Arc::new(Self { ranges: Some(Ranges { starts, ends, axes, steps: None }) }))
+    }
+
+    /// The result for an `x` of a shape, and the values of inputs 1 to 4.
+    ///
+    /// # Errors
+    /// If these are not ranges of it.
+    pub fn view(&self, x: &[usize], inputs: Inputs<'_>) -> Result<StridedView, OpError> {
+        let ranges = match &self.ranges {
+            Some(ranges) => ranges.of_rank(x.len())?,
+            None => Ranges {
+                starts: int_values(inputs.tensor(1)?)?,
+                ends: int_values(inputs.tensor(2)?)?,
+                axes: inputs.optional_tensor(3)?.map(int_values).transpose()?,
+                steps: inputs.optional_tensor(4)?.map(int_values).transpose()?,
+            }
+            .of_rank(x.len())?,
+        };
+        let mut shape = Shape::from_slice(x);
+        let mut from = Strided::new(0, &row_major_strides(x));
+        for range in ranges {
+            let (start, n) = range.clamped(x[range.axis])?;
+            let stride = &mut from.strides[range.axis];
+            from.offset = from.offset.wrapping_add_signed(stride.wrapping_mul(start.cast_signed()));
+            // A step beyond the axis is never taken twice.
+            *stride = stride.wrapping_mul(isize::try_from(range.step).unwrap_or(1));
+            shape[range.axis] = n;
+        }
+        Ok(StridedView { axes: shape.clone(), shape, from })
     }
 }
 
@@ -163,27 +191,7 @@ impl Operator for Slice {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let ranges = match &self.ranges {
-            Some(ranges) => ranges.clone(),
-            None => Ranges {
-                starts: int_values(inputs.tensor(1)?)?,
-                ends: int_values(inputs.tensor(2)?)?,
-                axes: inputs.optional_tensor(3)?.map(int_values).transpose()?,
-                steps: inputs.optional_tensor(4)?.map(int_values).transpose()?,
-            },
-        };
-        let mut shape = Shape::from_slice(x.shape());
-        let mut from = Strided::new(0, &row_major_strides(x.shape()));
-        for range in ranges.of_rank(x.shape().len())? {
-            let (start, n) = range.clamped(x.shape()[range.axis])?;
-            let stride = &mut from.strides[range.axis];
-            from.offset = from.offset.wrapping_add_signed(stride.wrapping_mul(start.cast_signed()));
-            // A step beyond the axis is never taken twice.
-            *stride = stride.wrapping_mul(isize::try_from(range.step).unwrap_or(1));
-            shape[range.axis] = n;
-        }
-        let y = outputs[0].tensor(x.dtype(), &shape)?;
-        Ok(strided::copy(&shape, x, &from, y, &Strided::row_major(&shape))?)
+        Ok(self.view(x.shape(), inputs)?.write(x, &mut outputs[0])?)
     }
 }
 

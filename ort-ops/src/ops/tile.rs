@@ -10,7 +10,7 @@ use ort_tensor::{DType, Inputs, Output, Shape, TensorView, row_major_strides};
 use crate::infer::{
     folded, int_values, known_dims, known_shape, ranked_fact, tensor_fact, vector_len,
 };
-use crate::strided::{self, Strided};
+use crate::strided::{Strided, StridedView};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -46,31 +46,20 @@ impl Tile {
         x.iter().zip(repeats).map(repeated).collect()
     }
 
-    /// The tiling of an `x` of this shape by the values of input 1.
+    /// The result for an `x` of this shape and the values of input 1: each axis is two, the repeats and its own.
     ///
     /// # Errors
     /// If there are not as many repeats as dimensions, or one is below zero.
-    pub fn tiled(x: &[usize], repeats: TensorView<'_>) -> Result<Tiled, OpError> {
+    pub fn view(x: &[usize], repeats: TensorView<'_>) -> Result<StridedView, OpError> {
         let shape = known_shape(&Self::dims(&known_dims(x), &int_values(repeats)?)?)?;
         let own = row_major_strides(x);
-        let (mut split, mut strides) = (Shape::new(), Shape::new());
+        let (mut axes, mut strides) = (Shape::new(), Shape::new());
         for ((&n, &repeated), &stride) in x.iter().zip(&shape).zip(&own) {
-            split.extend([repeated.checked_div(n).unwrap_or(0), n]);
+            axes.extend([repeated.checked_div(n).unwrap_or(0), n]);
             strides.extend([0, stride]);
         }
-        Ok(Tiled { shape, split, strides })
+        Ok(StridedView { shape, axes, from: Strided::new(0, &strides) })
     }
-}
-
-/// A tiled tensor, each of its axes as two: the repeats, with stride 0 in the source, and its own.
-#[derive(Clone, Debug)]
-pub struct Tiled {
-    /// The shape of the result.
-    pub shape: Shape,
-    /// The same as two axes for each.
-    pub split: Shape,
-    /// Their strides in the source.
-    pub strides: Shape,
 }
 
 impl Operator for Tile {
@@ -88,13 +77,7 @@ impl Operator for Tile {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let Tiled { shape, split, strides } = Self::tiled(x.shape(), inputs.tensor(1)?)?;
-        let y = outputs[0].tensor(x.dtype(), &shape)?;
-        if shape.contains(&0) {
-            return Ok(());
-        }
-        let from = Strided::new(0, &strides);
-        Ok(strided::copy(&split, x, &from, y, &Strided::row_major(&split))?)
+        Ok(Self::view(x.shape(), inputs.tensor(1)?)?.write(x, &mut outputs[0])?)
     }
 }
 

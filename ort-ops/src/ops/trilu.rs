@@ -40,8 +40,17 @@ impl Trilu {
         Ok(Arc::new(Self { is_upper: spec.flag("upper", true)? }))
     }
 
-    /// The columns of row `i` that are kept.
-    fn kept(self, i: usize, k: i64, n_columns: usize) -> std::ops::Range<usize> {
+    /// The diagonal in input 1.
+    ///
+    /// # Errors
+    /// If it is not an integer.
+    pub fn diagonal(inputs: Inputs<'_>) -> Result<i64, OpError> {
+        let k = inputs.optional_tensor(1)?.map(int_values).transpose()?;
+        Ok(k.and_then(|k| k.first().copied()).unwrap_or(0))
+    }
+
+    /// The columns of row `i` that are kept for the diagonal `k`.
+    pub fn kept(self, i: usize, k: i64, n_columns: usize) -> std::ops::Range<usize> {
         let diagonal = i64::try_from(i).unwrap_or(i64::MAX).saturating_add(k);
         let clamp =
             |column: i64| usize::try_from(column.max(0)).map_or(n_columns, |c| c.min(n_columns));
@@ -66,10 +75,7 @@ impl Operator for Trilu {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let k = match inputs.optional_tensor(1)? {
-            Some(k) => int_values(k)?.first().copied().unwrap_or(0),
-            None => 0,
-        };
+        let k = Self::diagonal(inputs)?;
         let &[.., rows, columns] = x.shape() else {
             let found = x.shape().len();
             return Err(OpError::InputRank { index: 0, expected: "2 or more", found });

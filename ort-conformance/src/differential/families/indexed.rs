@@ -7,7 +7,7 @@ use super::elementwise::shape;
 const TYPES: [&str; 6] = ["float", "uint8", "int64", "int32", "float16", "double"];
 
 /// A value that is exact.
-const fn exact(name: String) -> Value {
+pub(super) const fn exact(name: String) -> Value {
     Value { name, shape: Vec::new(), size: 1.0, error: 0.0 }
 }
 

@@ -17,6 +17,7 @@ mod reduction;
 mod sequence;
 mod trees;
 mod types;
+mod views;
 
 use super::case::Case;
 use super::draw::Draw;
@@ -111,6 +112,10 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "QAttention", draw: sequence::projected_bytes },
     Family { name: "MatMulBnb4", draw: low_bits::floats_of_4_bits },
     Family { name: "QLinearConcat", draw: low_bits::concat },
+    Family { name: "Slice", draw: views::slice },
+    Family { name: "blocks of pixels", draw: views::blocks },
+    Family { name: "Trilu", draw: views::triangle },
+    Family { name: "Where", draw: views::choice },
 ];
 
 /// A case of a family.
