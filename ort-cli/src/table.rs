@@ -47,10 +47,12 @@ impl<const N: usize> Table<N> {
             for ((cell, width), flush) in row.iter().zip(widths).zip(self.flush) {
                 let cell = shortened(cell, width);
                 line += GAP;
-                line += &match flush {
-                    Flush::Left => format!("{cell:width$}"),
-                    Flush::Right => format!("{cell:>width$}"),
-                };
+                // A width in a format string is at most that of a u16.
+                let padding = " ".repeat(width - cell.chars().count().min(width));
+                match flush {
+                    Flush::Left => line.extend([&*cell, &padding]),
+                    Flush::Right => line.extend([&padding, &*cell]),
+                }
             }
             line.trim_end().to_owned()
         };

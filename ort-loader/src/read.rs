@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use ort_tensor::AlignedBuf;
+use ort_tensor::{AlignedBuf, charge};
 
-/// The file's bytes. Its size is only a hint: it may grow or shrink during the read, and a
+/// The file's bytes, counted against the allowance of this thread. Its size is only a hint: it may grow or shrink during the read, and a
 /// pipe or a file of `/proc` has size zero.
 pub(crate) fn read_whole(file: &File) -> io::Result<AlignedBuf> {
     let size = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    charge(size).map_err(io::Error::other)?;
     let mut buf = AlignedBuf::try_zeroed(size).ok_or(io::ErrorKind::OutOfMemory)?;
     let n_read = fill(file, buf.as_mut())?;
     let mut rest = Vec::new();
@@ -33,8 +34,10 @@ pub(crate) fn sealed_copy(mut file: &File) -> io::Result<File> {
     let mut copy =
         File::from(memfd_create("model", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
     let size = file.metadata()?.len();
+    let size = usize::try_from(size).map_err(io::Error::other)?;
+    charge(size).map_err(io::Error::other)?;
     // Fails at once if the system has not enough memory.
-    let has_room = AlignedBuf::try_zeroed(usize::try_from(size).map_err(io::Error::other)?);
+    let has_room = AlignedBuf::try_zeroed(size);
     drop(has_room.ok_or(io::ErrorKind::OutOfMemory)?);
     io::copy(&mut file, &mut copy)?;
     fcntl_add_seals(

@@ -1,6 +1,6 @@
 //! The errors of ONNX files.
 
-use ort_tensor::DType;
+use ort_tensor::{DType, TensorError};
 
 /// Why bytes cannot be used as a model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -23,6 +23,14 @@ pub enum OnnxError {
         limit: &'static str,
         /// The field at which the limit was exceeded.
         path: String,
+    },
+    /// There is no memory for the messages, or loading was cancelled.
+    #[error("{path}: {error}")]
+    Memory {
+        /// The field.
+        path: String,
+        /// The reason.
+        error: TensorError,
     },
     /// An unsupported IR version.
     #[error("the model has IR version {found}; versions 1 to {newest} are supported", newest = crate::NEWEST_IR)]
@@ -74,6 +82,9 @@ pub enum Damage {
     /// The decoded messages would take too much memory.
     #[error("the messages take too much memory")]
     Objects,
+    /// There is no memory for them, or loading was cancelled.
+    #[error(transparent)]
+    Memory(TensorError),
 }
 
 /// Why the elements of a tensor cannot be read.

@@ -360,7 +360,7 @@ impl SessionBuilder {
             load_limits: self.load_limits.or_share(share),
             external: self.external,
             initializers: self.initializers,
-            run_limits: self.run_limits.or_share(share),
+            run_limits: self.run_limits,
         })
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ort_ep::Threads;
 use ort_format::KernelTypeStrResolver;
 use ort_graph::{Export, Graph, ImportError, ModelInfo, export};
-use ort_loader::ModelBytes;
+use ort_loader::{Kind, ModelBytes};
 use ort_optimizer::{Report, lower_for_onnx_runtime};
 use web_time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ use crate::resolved::Resolved;
 use crate::run_memory::RunMemory;
 use crate::save::write_whole;
 use crate::session::{CacheUse, Metadata, Session};
-use crate::threads::{Pool, ScopedThreads, scoped};
+use crate::threads::{Pool, ScopedThreads, memory_share, scoped};
 use crate::unread_pages::release_pages;
 
 /// Attributes that only this runtime has. Without them, ONNX Runtime loads the file, and this runtime
@@ -360,6 +360,7 @@ impl Optimized {
         };
         let Resolved { providers, pool, branches, arena, activations_cap, .. } = settings;
         let Resolved { run_limits, log, .. } = settings;
+        let run_limits = run_limits.or_share(left_by(&budget, &bytes, &external));
         let run_memory = RunMemory::new(arena, activations_cap);
         profiler.note_whole("session_initialization");
         Ok(Session {
@@ -379,4 +380,12 @@ impl Optimized {
             log,
         })
     }
+}
+
+/// What loading has left of the memory that a process may use by default.
+fn left_by(budget: &Budget, bytes: &ModelBytes, external: &[ModelBytes]) -> Option<usize> {
+    let is_copy = |it: &&ModelBytes| matches!(it.kind(), Kind::Heap | Kind::Sealed);
+    let copies = std::iter::once(bytes).chain(external).filter(is_copy);
+    let taken = copies.fold(budget.taken(), |sum, copy| sum.saturating_add(copy.len()));
+    memory_share().map(|share| share.saturating_sub(taken))
 }

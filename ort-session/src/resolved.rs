@@ -66,7 +66,7 @@ pub(crate) struct Resolved {
 impl Resolved {
     /// The bytes of a file.
     pub(crate) fn bytes_of(&self, path: impl AsRef<Path>) -> Result<ModelBytes, LoadError> {
-        let load = || ModelBytes::from_path(path, self.load);
+        let load = || self.bounded(|| ModelBytes::from_path(path, self.load));
         self.profiler.during("model_loading_uri", load)
     }
 
@@ -89,7 +89,8 @@ impl Resolved {
         }
         self.check_cancelled("verify")?;
         let profiler = &self.profiler;
-        let opened = profiler.during("verify", || Opened::of(&bytes, self.how()))?;
+        let open = || self.bounded(|| Opened::of(&bytes, self.how()));
+        let opened = self.or_cancelled("verify", profiler.during("verify", open))?;
         profiler.during("check_sum", || self.check_sum(bytes.as_slice(), opened.seal))?;
         self.built(opened, &bytes, start)
     }

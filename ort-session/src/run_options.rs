@@ -36,7 +36,7 @@ pub struct RunOptions {
 }
 
 /// The resource limits of a run. Without a number there is none, except that memory is limited to three quarters of
-/// that of the machine, or of the smallest control group of the process.
+/// that of the machine, or of the smallest control group of the process, minus what loading took for copies of constants and files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunLimits {
     /// The bytes of its blocks and of values outside of them:

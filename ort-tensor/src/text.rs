@@ -12,11 +12,13 @@ use crate::TensorError;
 use crate::ending::go_on;
 use crate::room::charge;
 
-/// A thread checks for cancellation every this many copies.
-const PERIOD: u32 = 1 << 12;
+/// A thread checks for cancellation after this many bytes, of which each copy has [`CHUNK`] in addition to its text.
+const PERIOD: usize = 1 << 20;
+/// What the allocator takes for a short text, in bytes.
+const CHUNK: usize = 32;
 
 thread_local! {
-    static N_COPIES: Cell<u32> = const { Cell::new(0) };
+    static N_BYTES: Cell<usize> = const { Cell::new(0) };
     static IS_REFUSED: Cell<bool> = const { Cell::new(false) };
     static REFUSAL: RefCell<Option<TensorError>> = const { RefCell::new(None) };
 }
@@ -59,13 +61,18 @@ impl Text {
 /// # Errors
 /// If there is no memory for it, or, checked every now and then, if the run was cancelled.
 pub fn text_of(parts: &[&str]) -> Result<String, TensorError> {
-    let n = N_COPIES.get().wrapping_add(1);
-    N_COPIES.set(n);
-    if n.is_multiple_of(PERIOD) {
+    let len = parts.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
+    let n_bytes = if len == 0 { 0 } else { len.saturating_add(CHUNK) };
+    let copied = N_BYTES.get().saturating_add(n_bytes);
+    N_BYTES.set(copied % PERIOD);
+    if copied >= PERIOD {
         go_on()?;
     }
-    charge(parts.iter().map(|part| part.len()).sum())?;
-    Ok(parts.concat())
+    charge(n_bytes)?;
+    let mut text = String::new();
+    text.try_reserve_exact(len).map_err(|_| TensorError::NoMemory { n_bytes, limit: None })?;
+    text.extend(parts.iter().copied());
+    Ok(text)
 }
 
 /// Whether all copies on this thread since the last call succeeded.
@@ -94,7 +101,7 @@ mod tests {
         let limit = 1000;
         assert!(within(limit, limit, || fill(10)).is_ok());
         let error = within(limit, limit, || fill(35)).unwrap_err();
-        let expected = TensorError::NoMemory { n_bytes: 10, limit: Some(limit) };
+        let expected = TensorError::NoMemory { n_bytes: 10 + CHUNK, limit: Some(limit) };
         assert_eq!(error, expected);
         // The error is cleared by then.
         assert_eq!(fill(2).unwrap().view().as_strings().unwrap(), ["0123456789", "0123456789"]);

@@ -9,6 +9,7 @@ mod values;
 mod wire;
 
 use bytes::Bytes;
+use ort_tensor::{Pace, charge};
 
 use self::messages::Message;
 use self::wire::{Field, Reader};
@@ -21,26 +22,30 @@ pub struct Limits {
     /// Nesting of messages: three levels for each nested graph, at most 100.
     pub depth: usize,
     /// Size of the decoded messages, without the bytes that stay in the file: this many bytes for each byte
-    /// of the file…
+    /// of the file (and no more than the allowance of the thread, `ort_tensor::within`)…
     pub ratio: usize,
     /// … and this many in addition.
     pub base: usize,
 }
 
 impl Default for Limits {
-    /// 96 levels of messages, 16 bytes for each byte of the file, and 16 MiB.
+    /// 96 levels of messages, 64 bytes for each byte of the file, and 16 MiB.
     fn default() -> Self {
-        Self { depth: 96, ratio: 16, base: 16 << 20 }
+        Self { depth: 96, ratio: 64, base: 16 << 20 }
     }
 }
 
 /// The memory of a list relative to its elements, at most: it grows by doubling.
 const GROWTH: usize = 2;
 
+/// The cost of a field, in operations.
+const FIELD: usize = 16;
+
 /// Decodes a `ModelProto`. Its `Bytes` are slices of `file`.
 pub(crate) fn decode(file: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
     let most = file.len().saturating_mul(limits.ratio).saturating_add(limits.base);
-    let mut decoder = Decoder { file, left: most, depth: limits.depth.min(100) };
+    let depth = limits.depth.min(100);
+    let mut decoder = Decoder { file, left: most, depth, pace: Pace::new() };
     let mut model = ModelProto::default();
     match decoder.message(&mut model, file, 0) {
         Ok(()) => Ok(model),
@@ -70,6 +75,7 @@ impl From<Wrong> for OnnxError {
         match damage {
             Damage::Depth => Self::Limit { limit: "depth", path },
             Damage::Objects => Self::Limit { limit: "ratio", path },
+            Damage::Memory(error) => Self::Memory { path, error },
             damage => Self::Damaged { path, offset, damage },
         }
     }
@@ -82,6 +88,7 @@ struct Decoder<'a> {
     left: usize,
     /// Levels of messages that may still be entered.
     depth: usize,
+    pace: Pace,
 }
 
 impl<'a> Decoder<'a> {
@@ -98,6 +105,8 @@ impl<'a> Decoder<'a> {
             let next = reader.next();
             let next = next.map_err(|damage| Wrong { damage, offset: at, names: Vec::new() })?;
             let Some(field) = next else { return Ok(()) };
+            let going = self.pace.go(FIELD);
+            going.map_err(|error| field.wrong(Damage::Memory(error)))?;
             let (number, place) = (field.number, field.offset);
             message.merge(field, &mut reader, self).map_err(|(name, mut wrong)| {
                 wrong.names.push(format!("{name}{}", index(bytes, (number, place), offset)));
@@ -110,7 +119,8 @@ impl<'a> Decoder<'a> {
     fn takes(&mut self, field: &Field<'_>, n_bytes: usize) -> Result<(), Wrong> {
         let left = self.left.checked_sub(n_bytes.saturating_mul(GROWTH));
         self.left = left.ok_or_else(|| field.wrong(Damage::Objects))?;
-        Ok(())
+        let counted = charge(n_bytes.saturating_mul(GROWTH));
+        counted.map_err(|error| field.wrong(Damage::Memory(error)))
     }
 }
 

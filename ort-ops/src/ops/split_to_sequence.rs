@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Output, Shape, Tensor, TensorView, Value, collected, filled, try_collected,
+    DType, Inputs, Output, Pace, Room, Shape, Tensor, TensorView, Value, charge, collected, filled,
+    try_collected,
 };
 
 use crate::infer::{int_values, normalize_axis};
@@ -60,6 +61,9 @@ fn lengths(dim: usize, split: Option<TensorView<'_>>) -> Result<Vec<usize>, OpEr
     }
 }
 
+/// What a part takes in addition to its elements, in bytes, and costs in addition to copying them.
+const MIN_PART: usize = 256;
+
 impl Operator for SplitToSequence {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let dtype = inputs.dtype(0, DType::is_any)?;
@@ -84,13 +88,15 @@ impl Operator for SplitToSequence {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
         let axis = normalize_axis(self.axis, x.shape().len())?;
-        let mut parts = Vec::new();
+        let (mut parts, mut pace) = (Room::new(), Pace::new());
         let mut start = 0;
         for length in lengths(x.shape()[axis], inputs.optional_tensor(1)?)? {
-            parts.push(Value::Tensor(self.part(x, axis, start..start + length)?));
+            pace.go(MIN_PART)?;
+            charge(MIN_PART)?;
+            parts.push(Value::Tensor(self.part(x, axis, start..start + length)?))?;
             start += length;
         }
-        Ok(outputs[0].set(Value::Sequence(parts))?)
+        Ok(outputs[0].set(Value::Sequence(parts.into_vec()))?)
     }
 }
 

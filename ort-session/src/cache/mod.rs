@@ -67,6 +67,9 @@ pub(crate) fn session(
     let mut warnings = Vec::new();
     match search.found(&path, &of) {
         Ok(Some((mut session, _))) => {
+            if let Err(why) = trust::narrow(&path, source.mode()) {
+                warn(&search.settings.log, &[format!("{}: {why}", path.display())]);
+            }
             session.metadata.load_time = start.elapsed();
             session.metadata.cache = CacheUse::Found;
             session.metadata.external_files = external_files;
@@ -127,7 +130,9 @@ struct Search<'a> {
 impl Search<'_> {
     fn identify(&self, source: &Source<'_>) -> Result<Identity, SessionError> {
         let (of, bytes) = match source {
-            Source::Bytes(bytes) => (sha256(bytes.as_slice()), Some(bytes.clone())),
+            Source::Bytes(bytes) => {
+                (sha256(bytes.as_slice(), &self.settings)?, Some(bytes.clone()))
+            }
             Source::File(path) => self.hashed(path, || source.load(&self.settings))?,
         };
         let external = external::of(source, &self.settings)?;
@@ -140,7 +145,7 @@ impl Search<'_> {
         for (name, file) in &external {
             let of = match file.path() {
                 Some(path) => self.hashed(path, || Ok(file.clone()))?.0,
-                None => sha256(file.as_slice()),
+                None => sha256(file.as_slice(), &self.settings)?,
             };
             hash.update(format!("\0{name}\0{of}"));
         }
@@ -163,7 +168,7 @@ impl Search<'_> {
             return Ok((of, None));
         }
         let bytes = load()?;
-        let of = sha256(bytes.as_slice());
+        let of = sha256(bytes.as_slice(), &self.settings)?;
         if let Some(state) = before.filter(|state| State::of(path).as_ref() == Some(state)) {
             seen.remember(&state, &of);
         }
@@ -263,8 +268,18 @@ fn said(error: impl std::fmt::Display) -> String {
 }
 
 /// The SHA-256 of a model, as `sha256sum` writes it.
-fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+///
+/// # Errors
+/// If loading was cancelled.
+fn sha256(bytes: &[u8], settings: &Resolved) -> Result<String, SessionError> {
+    /// Bytes between two checks for cancellation: some milliseconds.
+    const PIECE: usize = 1 << 22;
+    let mut hash = Sha256::new();
+    for piece in bytes.chunks(PIECE) {
+        settings.check_cancelled("hash")?;
+        hash.update(piece);
+    }
+    Ok(hex(&hash.finalize()))
 }
 
 /// Sixteen hexadecimal digits that identify the names.

@@ -47,6 +47,23 @@ pub(super) fn mode_of(model: Option<&Path>) -> u32 {
     model.and_then(|path| fs::metadata(path).ok()).map_or(0o400, |found| mode(&found) & 0o444)
 }
 
+/// Takes away permissions of a packed file that its model no longer has.
+pub(super) fn narrow(path: &Path, most: u32) -> io::Result<()> {
+    let found = fs::metadata(path)?;
+    let kept = mode(&found) & 0o777 & most;
+    if kept == mode(&found) & 0o777 { Ok(()) } else { set_mode(path, kept) }
+}
+
+#[cfg(unix)]
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn set_mode(_: &Path, _: u32) -> io::Result<()> {
+    Ok(())
+}
+
 #[cfg(unix)]
 fn mode(found: &Metadata) -> u32 {
     std::os::unix::fs::PermissionsExt::mode(&found.permissions())

@@ -32,6 +32,11 @@ impl Budget {
         found <= limit
     }
 
+    /// How much is used.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
     /// Checks that no request was denied.
     ///
     /// # Errors
