@@ -187,7 +187,7 @@ pub(crate) fn cancellable_packing_parts(cost: usize) -> usize {
 }
 
 /// How many parts of at most `most` multiply-adds make work cancellable; 1 if the run cannot be cancelled.
-fn cancellable_parts(cost: usize, most: usize) -> usize {
+pub(crate) fn cancellable_parts(cost: usize, most: usize) -> usize {
     if can_end() { (cost / most).max(1) } else { 1 }
 }
 

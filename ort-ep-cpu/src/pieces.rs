@@ -4,7 +4,7 @@ use ort_ep::{KernelError, Threads};
 use ort_kernels::vec;
 use ort_tensor::{Element, Inputs, Output, TensorError, TensorView, TensorViewMut, go_on};
 
-use crate::cpu::{Team, n_parts, per_part};
+use crate::cpu::{Team, cancellable_parts, n_parts, per_part};
 
 /// The rows of a result.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,9 @@ impl Rows {
     pub(crate) fn piece_len(self, threads: &dyn Threads, len: usize) -> usize {
         let row_len = self.len.max(1);
         let n_rows = len.div_ceil(row_len);
-        let n_parts = n_parts(threads, n_rows.saturating_mul(self.cost));
+        // On one thread, a row of any cost takes time.
+        let by_rows = cancellable_parts(n_rows, MAX_ROWS);
+        let n_parts = n_parts(threads, n_rows.saturating_mul(self.cost)).max(by_rows);
         per_part(threads, n_rows, n_parts) * row_len
     }
 }
@@ -86,6 +88,9 @@ pub(crate) fn elements_of<T: Element>(y: TensorViewMut<'_>) -> Result<&mut [T], 
 pub(crate) const LONG: usize = 1 << 20;
 /// Elements per piece of a long row.
 pub(crate) const PIECE: usize = 1 << 16;
+
+/// Rows of at most this number are between two checks for cancellation.
+const MAX_ROWS: usize = 1 << 20;
 
 /// Yields the items until the run is cancelled.
 pub(crate) fn wanted<I: Iterator>(items: I) -> impl Iterator<Item = I::Item> {

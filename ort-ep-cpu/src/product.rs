@@ -4,14 +4,18 @@ use std::ops::Range;
 
 use ort_ep::{Packed, Recipe, Threads};
 use ort_kernels::gemm::{
-    Gemm, Lhs, Matrix, PackedB, Panels, Slice, Start, pack_b, packed_b_len_of,
+    Gemm, Lhs, Matrix, PackedB, Panels, Slice, Start, pack_b_while, packed_b_len_of,
 };
+use ort_tensor::go_on;
 use smallvec::SmallVec;
 
 use crate::cpu::{Cpu, READ, Team, cancellable_packing_parts, most_parts, n_parts};
 use crate::cut::{Along, Cut, Part};
 use crate::kernels::Compiler;
 use crate::summand::Summand;
+
+/// The cost of writing an element to memory that was never touched, in multiply-adds: 2 ns.
+const WRITE: usize = 64;
 
 /// The sizes of a batch of products. Strides in elements.
 #[derive(Clone, Debug)]
@@ -149,7 +153,10 @@ impl Product {
             true if self.m >= self.n => (Along::Rows, n_parts),
             true => (Along::Columns, n_parts.min(most_parts(threads, cost))),
             false => {
-                (Along::Columns, n_parts.min(threads.count().max(cancellable_packing_parts(cost))))
+                // With few terms, writing the result for the first time takes longer than computing it.
+                let written = self.m.saturating_mul(self.n).saturating_mul(n_batch * WRITE);
+                let least = cancellable_packing_parts(cost.saturating_add(written));
+                (Along::Columns, n_parts.max(least).min(threads.count().max(least)))
             }
         };
         Cut::new(self.cpu.isa, [self.m, self.n], n_parts, along)
@@ -267,7 +274,8 @@ pub(crate) fn pack_right<T: Summand>(
     compiler.pack_for_runs(input, &recipe, |data: &[T], packed| {
         for (b, packed) in data.chunks_exact(k * n).zip(packed.chunks_exact_mut(each)) {
             let b = Matrix::row_major(b, rows, columns);
-            pack_b(isa, &if is_transposed { b.transposed() } else { b }, packed);
+            let b = if is_transposed { b.transposed() } else { b };
+            pack_b_while(isa, &b, packed, || go_on().is_ok());
         }
     })
 }

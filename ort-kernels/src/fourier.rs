@@ -13,6 +13,8 @@
 //! where `w = exp(−2πi / n)`. Sums are vectorised: over runs of `s` numbers of every sequence.
 //! The inverse transform exchanges real and imaginary parts before and after.
 
+use std::ops::Range;
+
 /// The number of sequences transformed at once.
 pub const LANES: usize = 16;
 
@@ -72,11 +74,10 @@ pub fn cost(n: usize) -> usize {
     radices(n).fold(0, |sum: usize, r| sum.saturating_add(n.saturating_mul(4 * r)))
 }
 
-/// `roots[k] = exp(−2πi · k / n)`, real and imaginary part, for `n` roots: each rounded once.
-pub fn fill_roots(roots: &mut [[f64; 2]]) {
-    let n = roots.len() as f64;
-    for (k, root) in roots.iter_mut().enumerate() {
-        let (sin, cos) = (-std::f64::consts::TAU * k as f64 / n).sin_cos();
+/// `roots[i] = exp(−2πi · k / n)` for `k = first + i`, real and imaginary part: each rounded once.
+pub fn fill_roots(roots: &mut [[f64; 2]], first: usize, n: usize) {
+    for (k, root) in (first..).zip(roots) {
+        let (sin, cos) = (-std::f64::consts::TAU * k as f64 / n as f64).sin_cos();
         *root = [cos, sin];
     }
 }
@@ -100,9 +101,18 @@ pub fn transform<'a>(
     for r in radices(roots.len()) {
         let run = s * LANES;
         let n_runs = (PIECE / run / r).max(1);
+        // A run of a large prime has more terms than a piece.
+        let n_terms = (PIECE / run).next_multiple_of(TERMS).max(TERMS);
         let pieces = y.re.chunks_mut(n_runs * run).zip(y.im.chunks_mut(n_runs * run));
-        for (i, (re, im)) in pieces.enumerate().take_while(|_| may_continue()) {
-            stage(isa, [r, s, i * n_runs], roots, x.reborrow(), Planes { re, im });
+        for (i, (re, im)) in pieces.enumerate() {
+            for first in (0..r).step_by(n_terms) {
+                if !may_continue() {
+                    return x;
+                }
+                let terms = first..r.min(first + n_terms);
+                let y = Planes { re: &mut *re, im: &mut *im };
+                stage(isa, ([r, s, i * n_runs], terms), roots, x.reborrow(), y);
+            }
         }
         std::mem::swap(&mut x, &mut y);
         s *= r;
@@ -120,8 +130,13 @@ fn mul_add<const FMA: bool>(a: f64, b: f64, c: f64) -> f64 {
 const TERMS: usize = 4;
 
 per_isa! {
-    fn stage<FMA>(radix: [usize; 3], roots: &[[f64; 2]], x: Planes<'_>, y: Planes<'_>) {
-        let ([r, s, first_run], n) = (radix, roots.len());
+    fn stage<FMA>(
+        place: ([usize; 3], Range<usize>),
+        roots: &[[f64; 2]],
+        x: Planes<'_>,
+        y: Planes<'_>,
+    ) {
+        let (([r, s, first_run], terms), n) = (place, roots.len());
         let run = s * LANES;
         let m = n / (s * r);
         let x_run = |p: usize, j: usize| {
@@ -131,15 +146,18 @@ per_isa! {
         let outputs = y.re.chunks_exact_mut(run).zip(y.im.chunks_exact_mut(run));
         for (i, (re, im)) in (first_run..).zip(outputs) {
             let (p, k) = (i / r, i % r);
-            let (step, mut at) = (n / r * k, s * p * k);
+            let step = n / r * k;
+            // The product of two indices may exceed `usize`.
+            let skipped = step as u64 * terms.start as u64 % n as u64;
+            let mut at = (s * p * k + usize::try_from(skipped).unwrap_or(0)) % n;
             let mut term = |j: usize| {
                 let root = roots[at];
                 at = (at + step) % n;
                 (x_run(p, j), root)
             };
-            for first in (0..r).step_by(TERMS) {
+            for first in terms.clone().step_by(TERMS) {
                 let starts = first == 0;
-                match r - first {
+                match terms.end - first {
                     1 => sum::<FMA, 1>(starts, [term(first)], re, im),
                     2 => sum::<FMA, 2>(starts, [0, 1].map(|j| term(first + j)), re, im),
                     3 => sum::<FMA, 3>(starts, [0, 1, 2].map(|j| term(first + j)), re, im),
@@ -199,7 +217,7 @@ mod tests {
                 let x: Vec<[f64; 2]> =
                     (0..n * LANES).map(|i| [number(i), number(i + 77)]).collect();
                 let mut roots = vec![[0.0; 2]; n];
-                fill_roots(&mut roots);
+                fill_roots(&mut roots, 0, n);
                 let mut scratch = vec![f64::NAN; Planes::pair_len(n)];
                 let [from, to] = Planes::pair(&mut scratch, n);
                 from.re.iter_mut().zip(&x).for_each(|(re, x)| *re = x[0]);

@@ -6,11 +6,9 @@ use std::borrow::Cow;
 use ort_graph::OpError;
 use ort_tensor::{
     DType, Inputs, Number, Output, Pace, Shape, TensorError, TensorView, broadcast_strides,
-    collected, with_room,
+    by_pieces, collected, with_room,
 };
 use ort_tensor::{n_elements, with_dtype};
-
-use crate::lanes::by_pieces;
 
 /// The elements of a float tensor.
 ///
@@ -125,7 +123,7 @@ pub(crate) fn write<R: Number>(
     with_dtype!(dtype, float, T => {
         let y = y.into_slice::<T>()?;
         let mut values = values.iter();
-        Ok(by_pieces(y, |y| {
+        Ok(by_pieces(y, |_, y| {
             y.iter_mut().zip(&mut values).for_each(|(y, value)| *y = Number::from_f64(value.to_f64()));
         })?)
     }, else => Err(TensorError::DType { expected: DType::F32, found: dtype }.into()))

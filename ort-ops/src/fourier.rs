@@ -66,7 +66,9 @@ impl Fourier {
             let (even, odd) = y.split_at_mut(n / 2);
             self.recurse(x, 2 * step, even)?;
             self.recurse(&x[step..], 2 * step, odd)?;
+            let mut pace = Pace::new();
             for (k, (even, odd)) in even.iter_mut().zip(odd).enumerate() {
+                pace.go(1)?;
                 let transposed = multiply(*odd, self.roots[k * step]);
                 (*even, *odd) = (add(*even, transposed), subtract(*even, transposed));
             }

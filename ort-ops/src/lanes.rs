@@ -1,7 +1,7 @@
 //! A tensor along one axis, as `[outer, len, inner]`. A lane is the elements along the axis: `len` elements, `inner`
 //! apart.
 
-use ort_tensor::{Number, Pace, TensorError, filled, go_on};
+use ort_tensor::{Number, Pace, TensorError, by_pieces, filled};
 
 /// The layout of the lanes along one axis of a row-major tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,32 +44,18 @@ impl Lanes {
             for i in 0..inner {
                 pace.go(len)?;
                 let mut from = x[i..].iter().step_by(inner);
-                by_pieces(&mut lane, |lane| {
+                by_pieces(&mut lane, |_, lane| {
                     lane.iter_mut().zip(&mut from).for_each(|(to, from)| *to = from.to_f64());
                 })?;
                 f(&mut lane)?;
                 let mut to = y[i..].iter_mut().step_by(inner);
-                by_pieces(&mut lane, |lane| {
+                by_pieces(&mut lane, |_, lane| {
                     lane.iter().zip(&mut to).for_each(|(&from, to)| *to = T::from_f64(from));
                 })?;
             }
         }
         Ok(())
     }
-}
-
-/// Calls `f` with consecutive pieces of `x`, so short that each takes at most milliseconds.
-///
-/// # Errors
-/// If the run was cancelled.
-pub(crate) fn by_pieces<T>(x: &mut [T], mut f: impl FnMut(&mut [T])) -> Result<(), TensorError> {
-    for (i, piece) in x.chunks_mut(Pace::STEP).enumerate() {
-        if i > 0 {
-            go_on()?;
-        }
-        f(piece);
-    }
-    Ok(())
 }
 
 /// `Π shape`; a tensor that exists has no product that overflows, unless a zero hides it.
@@ -108,7 +94,7 @@ mod tests {
     fn a_long_lane_ends_after_a_piece() {
         for (len, n_done) in [(3, 3), (Pace::STEP, Pace::STEP), (Pace::STEP + 1, Pace::STEP)] {
             let (mut lane, mut n) = (vec![0.0; len], 0);
-            let done = once_cancelled(|| by_pieces(&mut lane, |piece| n += piece.len()));
+            let done = once_cancelled(|| by_pieces(&mut lane, |_, piece| n += piece.len()));
             assert_eq!((done.is_ok(), n), (len == n_done, n_done));
         }
     }

@@ -7,8 +7,8 @@ use std::ops::SubAssign;
 use ort_graph::{Fact, Facts, OpError};
 use ort_tensor::{
     DType, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Inputs, Number, Output, Pace, Shape, Tensor,
-    TensorError, TensorView, bf16, broadcast, broadcast_strides, collected, f16, filled, go_on,
-    n_elements, with_dtype,
+    TensorError, TensorView, bf16, broadcast, broadcast_strides, by_pieces, collected, f16, filled,
+    go_on, n_elements, with_dtype,
 };
 
 use crate::offsets::Offsets;
@@ -246,15 +246,19 @@ impl Table {
     /// `y[i] = table[x[i]]`, any 8-bit type.
     pub(crate) fn apply(&self, x: TensorView<'_>, output: &mut Output<'_>) -> Result<(), OpError> {
         let y = output.tensor(x.dtype(), x.shape())?.into_words::<u8>()?;
-        y.iter_mut().zip(x.as_words::<u8>()?).for_each(|(y, &x)| *y = self.0[usize::from(x)]);
-        Ok(())
+        Ok(self.look_up(x.as_words::<u8>()?, y)?)
+    }
+
+    fn look_up(&self, x: &[u8], y: &mut [u8]) -> Result<(), TensorError> {
+        by_pieces(y, |at, y| {
+            y.iter_mut().zip(&x[at..]).for_each(|(y, &x)| *y = self.0[usize::from(x)]);
+        })
     }
 
     /// The quantized values of `x`, replaced.
     pub(crate) fn applied(&self, x: TensorView<'_>) -> Result<Tensor, OpError> {
         let mut y = Tensor::zeros(x.dtype(), x.shape())?;
-        let quantized = y.view_mut().into_words::<u8>()?.iter_mut().zip(x.as_words::<u8>()?);
-        quantized.for_each(|(y, &x)| *y = self.0[usize::from(x)]);
+        self.look_up(x.as_words::<u8>()?, y.view_mut().into_words::<u8>()?)?;
         Ok(y)
     }
 }

@@ -8,9 +8,7 @@
 //!     kept:    result[at + i] = combine(result[at + i], run[i])
 //! ```
 
-use ort_tensor::{Pace, Shape, TensorError, filled, go_on};
-
-use crate::lanes::by_pieces;
+use ort_tensor::{Pace, Shape, TensorError, by_pieces, filled, go_on};
 
 /// How a tensor of some shape is walked to reduce it over some axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +65,7 @@ impl Walk {
                 results[at] = combine(results[at], fold_run(run, start, &map, &combine)?);
             } else {
                 let mut run = run.iter();
-                by_pieces(&mut results[at..at + self.run], |results| {
+                by_pieces(&mut results[at..at + self.run], |_, results| {
                     let both = results.iter_mut().zip(&mut run);
                     both.for_each(|(result, &x)| *result = combine(*result, map(x)));
                 })?;
@@ -89,10 +87,10 @@ impl Walk {
     ) -> Result<(), TensorError> {
         self.for_each_run(x.chunks_exact_mut(self.run.max(1)), |run, at| {
             if self.is_run_reduced {
-                by_pieces(run, |run| run.iter_mut().for_each(|x| update(x, &results[at])))
+                by_pieces(run, |_, run| run.iter_mut().for_each(|x| update(x, &results[at])))
             } else {
                 let mut results = results[at..].iter();
-                by_pieces(run, |run| {
+                by_pieces(run, |_, run| {
                     run.iter_mut().zip(&mut results).for_each(|(x, result)| update(x, result));
                 })
             }

@@ -73,7 +73,7 @@ impl FoldWith<'_> {
         let taker =
             self.threads.providers.iter().find(|provider| provider.claim(graph, id).is_some());
         let taker = taker.ok_or(EvalError::NotMade { index: 0 })?;
-        let kernel = taker.compile(graph, &Claim::one(id, node), &Packs::default());
+        let kernel = taker.compile(graph, &Claim::one(id, node), &Packs::declining());
         kernel.map_err(|error| EvalError::Provider(Box::new(error)))
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use ort_ep::{PackStore, Packed, Reader, Recipe};
 use ort_graph::{PackedForm, ValueInfo};
-use ort_tensor::{AlignedBuf, Shape, Tensor};
+use ort_tensor::{AlignedBuf, Shape, Tensor, go_on};
 use web_time::Instant;
 
 use self::blocks::Blocks;
@@ -104,6 +104,8 @@ impl Packs {
                     (Some(blocks), Reader::Runs) => blocks.pack(recipe.n_bytes, pack)?,
                     _ => blocks::alone(recipe.n_bytes, pack)?,
                 };
+                // What was packed when the load was cancelled is incomplete.
+                go_on().ok()?;
                 self.profiler.note("pack", (start, Instant::now()), || {
                     let n_bytes = recipe.n_bytes.to_string();
                     vec![

@@ -46,6 +46,20 @@ pub fn go_on() -> Result<(), TensorError> {
     if is_ended { Err(TensorError::Ended) } else { Ok(()) }
 }
 
+/// Calls `f` with the start of each piece of `x` and the piece, in order; a piece takes at most milliseconds.
+///
+/// # Errors
+/// [`TensorError::Ended`] if the computation must stop.
+pub fn by_pieces<T>(x: &mut [T], mut f: impl FnMut(usize, &mut [T])) -> Result<(), TensorError> {
+    for (i, piece) in x.chunks_mut(Pace::STEP).enumerate() {
+        if i > 0 {
+            go_on()?;
+        }
+        f(i * Pace::STEP, piece);
+    }
+    Ok(())
+}
+
 /// Counts work, and calls [`go_on`] every now and then.
 ///
 /// ```

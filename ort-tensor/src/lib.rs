@@ -53,7 +53,7 @@ pub mod dispatch;
 pub use crate::bytes::{AlignedBuf, Home};
 pub use crate::dtype::{DType, ParseDTypeError};
 pub use crate::element::{Bool, Complex, Element, Number, Word};
-pub use crate::ending::{Ending, Pace, can_end, ended_by, go_on};
+pub use crate::ending::{Ending, Pace, by_pieces, can_end, ended_by, go_on};
 pub use crate::error::TensorError;
 pub use crate::float8::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0};
 pub use crate::growing::GrowingTensor;

@@ -125,7 +125,7 @@ pub fn charge(n_bytes: usize) -> Result<(), TensorError> {
 /// `n` times `value`, in memory that is allocated with a check and counted until the end of the allowance.
 ///
 /// # Errors
-/// If there is no memory for them.
+/// If there is no memory for them, or the run was cancelled.
 pub fn filled<T: Clone>(value: T, n: usize) -> Result<Vec<T>, TensorError> {
     Room::filled(value, n).map(Room::into_vec)
 }
@@ -189,13 +189,13 @@ impl<T> Room<T> {
     /// `n` times `value`.
     ///
     /// # Errors
-    /// If there is no memory for them.
+    /// If there is no memory for them, or the run was cancelled.
     pub fn filled(value: T, n: usize) -> Result<Self, TensorError>
     where
         T: Clone,
     {
         let mut room = Self::with_room(n)?;
-        room.data.resize(n, value);
+        room.resize(n, value)?;
         Ok(room)
     }
 
@@ -260,13 +260,17 @@ impl<T> Room<T> {
     /// Sets the length to `n`; new elements are `value`.
     ///
     /// # Errors
-    /// If there is no memory for them.
+    /// If there is no memory for them, or the run was cancelled.
     pub fn resize(&mut self, n: usize, value: T) -> Result<(), TensorError>
     where
         T: Clone,
     {
         if n > self.data.capacity() {
             self.grow(n - self.data.len())?;
+        }
+        while n > self.data.len().saturating_add(Pace::STEP) {
+            self.data.resize(self.data.len() + Pace::STEP, value.clone());
+            go_on()?;
         }
         self.data.resize(n, value);
         Ok(())

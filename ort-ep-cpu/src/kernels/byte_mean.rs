@@ -5,11 +5,11 @@ use ort_graph::{Fact, OpError};
 use ort_kernels::{Isa, Task};
 use ort_ops::channels_last::ChannelsLast;
 use ort_ops::ops::microsoft::qlinear_pool::QLinearGlobalAveragePool;
-use ort_tensor::{DType, Number, Shape, n_elements};
+use ort_tensor::{DType, Number, Shape, go_on, n_elements};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
-use crate::pieces::Rows;
+use crate::pieces::{LONG, Rows};
 use crate::scheme::Scheme;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -140,7 +140,12 @@ impl State {
                 let mut rest = y;
                 while !rest.is_empty() {
                     let (image, channel) = (at / channels, at % channels);
-                    let n = rest.len().min(channels - channel);
+                    if go_on().is_err() {
+                        return;
+                    }
+                    // Long planes one by one, so that the run can be cancelled in between.
+                    let is_long = !kernel.are_channels_last && n_pixels > LONG;
+                    let n = if is_long { 1 } else { rest.len().min(channels - channel) };
                     let (y, others) = rest.split_at_mut(n);
                     (rest, at) = (others, at + n);
                     let (first, stride) = match kernel.are_channels_last {

@@ -8,7 +8,7 @@ use ort_kernels::conv_f32::Axis;
 use ort_ops::channels_last::ChannelsLast;
 use ort_ops::infer::WindowAttrs;
 use ort_ops::ops::max_pool::MaxPool;
-use ort_tensor::{DType, Pace, Shape};
+use ort_tensor::{DType, Pace, Shape, TensorError};
 
 use super::conv::axes;
 use super::{Compiled, Compiler, KernelDef};
@@ -62,13 +62,21 @@ impl Geometry {
         let per_part = n_pixels.div_ceil(n_parts).max(1);
         let parts = y.chunks_mut((per_part * self.channels).max(1)).enumerate();
         Team::new(threads, n_pixels.div_ceil(per_part)).run(parts, |(part, y), _| {
-            let pixels = (part * per_part..).zip(y.chunks_mut(self.channels));
-            pixels.for_each(|(pixel, y)| self.pixel(x, pixel, (least, y)));
+            let (mut pixels, mut pace) = (y.chunks_mut(self.channels), Pace::new());
+            let pixel = |(pixel, y): (usize, &mut [T])| self.pixel(x, pixel, (least, y), &mut pace);
+            // An error only says that the run was cancelled.
+            let _ = (part * per_part..).zip(&mut pixels).try_for_each(pixel);
         });
     }
 
-    /// Computes one pixel of all images.
-    fn pixel<T: Copy + Ord>(&self, x: &[T], pixel: usize, (least, y): (T, &mut [T])) {
+    /// Computes one pixel of all images, unless the run is cancelled.
+    fn pixel<T: Copy + Ord>(
+        &self,
+        x: &[T],
+        pixel: usize,
+        (least, y): (T, &mut [T]),
+        pace: &mut Pace,
+    ) -> Result<(), TensorError> {
         let [a, b, c] = &self.axes;
         let (image, at) = (pixel / self.n_outputs(), pixel % self.n_outputs());
         let at = [at / c.output / b.output, at / c.output % b.output, at % c.output];
@@ -78,12 +86,9 @@ impl Geometry {
             let axis = *axis;
             (0..axis.kernel).filter_map(move |tap| axis.at(at, tap))
         };
-        let mut pace = Pace::new();
         for i in reads(a, at[0]) {
             for j in reads(b, at[1]) {
-                if pace.go(c.kernel.saturating_mul(self.channels)).is_err() {
-                    return;
-                }
+                pace.go(c.kernel.saturating_mul(self.channels))?;
                 for k in reads(c, at[2]) {
                     let from = ((i * b.input + j) * c.input + k) * self.channels;
                     let x = &image[from..][..self.channels];
@@ -91,6 +96,7 @@ impl Geometry {
                 }
             }
         }
+        Ok(())
     }
 }
 

@@ -5,11 +5,11 @@ use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_kernels::fourier::{LANES, Planes, cost, fill_roots, transform};
 use ort_ops::ops::dft::Dft;
 use ort_ops::ops::stft::{Stft, n_frames};
-use ort_tensor::{DType, Number, Shape, Tensor, TensorViewMut, filled, go_on};
+use ort_tensor::{DType, Number, Pace, Shape, Tensor, TensorViewMut, filled, go_on};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Cpu, Team, n_parts, per_part};
-use crate::pieces::wanted;
+use crate::pieces::{PIECE, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -118,7 +118,11 @@ impl Plan {
         };
         let Some(mut plan) = plan.filter(|plan| !plan.shape.contains(&0)) else { return Ok(None) };
         plan.roots = filled([0.0; 2], plan.n)?;
-        fill_roots(&mut plan.roots);
+        let n_roots = plan.n;
+        for (i, roots) in plan.roots.chunks_mut(PIECE).enumerate() {
+            go_on()?;
+            fill_roots(roots, i * PIECE, n_roots);
+        }
         Ok(Some(plan))
     }
 
@@ -232,7 +236,8 @@ impl Plan {
         let starts: [usize; LANES] = std::array::from_fn(|lane| self.from.at(batch + lane));
         let parts = self.parts[0];
         let numbers = re.chunks_exact_mut(LANES).zip(im.chunks_exact_mut(LANES));
-        for (k, (re, im)) in numbers.enumerate() {
+        let mut pace = Pace::new();
+        for (k, (re, im)) in numbers.enumerate().take_while(|_| pace.go(LANES).is_ok()) {
             re.fill(0.0);
             im.fill(0.0);
             let (from, sign) = match self.is_half && k > self.n / 2 {
@@ -263,10 +268,10 @@ impl Plan {
         let [re, im] =
             if self.is_inverse { [&planes.im, &planes.re] } else { [&planes.re, &planes.im] };
         let n = if self.is_inverse { self.n as f64 } else { 1.0 };
-        let parts = self.parts[1];
+        let (parts, mut pace) = (self.parts[1], Pace::new());
         for lane in 0..lanes {
             let at = self.to.at(batch + lane) - start;
-            for k in 0..self.n_kept {
+            for k in (0..self.n_kept).take_while(|_| pace.go(1).is_ok()) {
                 let to = &mut y[(at + k * self.to.stride) * parts..][..parts];
                 let both = [re, im].map(|part| f32::from_f64(part[k * LANES + lane] / n));
                 to.copy_from_slice(&both[..parts]);

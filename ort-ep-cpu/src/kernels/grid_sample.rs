@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Team, n_parts, per_part};
+use crate::pieces::wanted;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -141,7 +142,7 @@ impl GridSampleKernel {
                 n_each: None,
                 taps: [(0, T::default()); POINTS * TAPS],
             };
-            for (i, points) in grid.chunks(2 * POINTS).enumerate() {
+            for (i, points) in wanted(grid.chunks(2 * POINTS)).enumerate() {
                 match self.op.mode {
                     GridMode::Linear => {
                         let op = self.op;

@@ -10,7 +10,9 @@ use ort_kernels::Isa;
 use ort_kernels::vec::{any, bf16_to_f32, each, f16_to_f32};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::top_k::TopK;
-use ort_tensor::{DType, Element, Shape, bf16, can_end, f16, n_elements, with_dtype};
+use ort_tensor::{
+    DType, Element, Pace, Shape, TensorError, bf16, by_pieces, can_end, f16, n_elements, with_dtype,
+};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Cpu, Team, n_parts, per_part};
@@ -128,7 +130,10 @@ impl TopKKernel {
             for x in x.chunks_exact(len * inner) {
                 let values = values.next().unwrap_or_default();
                 let places = places.next().unwrap_or_default();
-                lanes.select(x, room, (values, places));
+                if lanes.select(x, room, (values, places)).is_err() {
+                    // The run was cancelled.
+                    return;
+                }
             }
         });
         Ok(())
@@ -150,7 +155,7 @@ impl Lanes {
         x: &[T],
         room: &mut [f32],
         (values, places): (&mut [T], &mut [i64]),
-    ) {
+    ) -> Result<(), TensorError> {
         let Self { isa, is_largest, k, inner } = self;
         let len = x.len() / inner;
         let n_placed = len * size_of::<T::Placed>() / size_of::<f32>();
@@ -160,14 +165,16 @@ impl Lanes {
         for lane in 0..inner {
             let key = |x: T| if is_largest { x.key() } else { T::inverse(x.key()) };
             match inner {
-                1 => each(isa, x, keys, key),
-                _ => {
-                    let lane = x[lane..].iter().step_by(inner);
+                1 => by_pieces(keys, |at, keys| each(isa, &x[at..][..keys.len()], keys, key))?,
+                _ => by_pieces(keys, |at, keys| {
+                    let lane = x[at * inner + lane..].iter().step_by(inner);
                     keys.iter_mut().zip(lane).for_each(|(key_of, x)| *key_of = key(*x));
-                }
+                })?,
             }
-            let best = best::<T>(isa, keys, k, placed);
+            let best = best::<T>(isa, keys, k, placed)?;
+            let mut pace = Pace::new();
             for (j, placed) in best.iter().enumerate() {
+                pace.go(1)?;
                 let (at, to) = (T::place(*placed), j * inner + lane);
                 if let Some(value) = values.get_mut(to) {
                     *value = x[at as usize * inner + lane];
@@ -177,6 +184,7 @@ impl Lanes {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -186,15 +194,18 @@ fn best<'p, T: Sorted>(
     keys: &[T::Key],
     k: usize,
     placed: &'p mut [T::Placed],
-) -> &'p [T::Placed] {
+) -> Result<&'p [T::Placed], TensorError> {
     let with_place = |(i, key): (usize, &T::Key)| T::placed(*key, i);
     if k > FEW {
-        placed.iter_mut().zip(keys.iter().enumerate().map(with_place)).for_each(|(to, x)| *to = x);
+        by_pieces(placed, |at, placed| {
+            let keys = (at..).zip(&keys[at..]).map(with_place);
+            placed.iter_mut().zip(keys).for_each(|(to, x)| *to = x);
+        })?;
         if k < placed.len() {
             placed.select_nth_unstable_by(k, |a, b| b.cmp(a));
         }
         sort(&mut placed[..k]);
-        return &placed[..k];
+        return Ok(&placed[..k]);
     }
     for (i, key) in keys[..k].iter().enumerate() {
         insert(&mut placed[..=i], T::placed(*key, i));
@@ -212,7 +223,7 @@ fn best<'p, T: Sorted>(
             }
         }
     }
-    &placed[..k]
+    Ok(&placed[..k])
 }
 
 /// Sorts, greatest first. Large slices are partitioned first, so that the sort can be cancelled.

@@ -69,7 +69,8 @@ pub use block::{Gemm, Region};
 pub use element::{Element, RowTimesPanels};
 use element::{Left, Tile};
 pub use pack::{
-    Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, packed_b_len, packed_b_len_of, row_panels,
+    Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, pack_b_while, packed_b_len,
+    packed_b_len_of, row_panels,
 };
 pub(crate) use pack::{by_width, each_panel};
 use rows::{Place, Target};

@@ -252,8 +252,38 @@ pub fn packed_b_len_of<T: Element>(isa: Isa, k: usize, n: usize) -> usize {
 /// # Panics
 /// If `packed` does not hold `packed_b_len(isa, k, n)` elements.
 pub fn pack_b<T: Element>(isa: Isa, b: &Matrix<'_, T>, packed: &mut [T]) {
+    pack_b_while(isa, b, packed, || true);
+}
+
+/// The same, unless `may_continue`, which is called every few milliseconds, returns false.
+///
+/// # Panics
+/// As [`pack_b`].
+pub fn pack_b_while<T: Element>(
+    isa: Isa,
+    b: &Matrix<'_, T>,
+    packed: &mut [T],
+    may_continue: impl Fn() -> bool,
+) {
+    /// Elements written at once.
+    const PIECE: usize = 1 << 20;
     assert_eq!(packed.len(), packed_b_len_of::<T>(isa, b.rows, b.columns), "length of packed B");
-    b.write(&Slice { isa, k: 0..b.rows, column: 0, nr: T::variant(isa).nr }, packed);
+    let nr = T::variant(isa).nr;
+    let panel_len = (b.rows * nr).max(1);
+    let n_panels = (PIECE / panel_len).max(1);
+    // All rows of some panels, or some rows of one.
+    let n_rows = if n_panels > 1 { b.rows.max(1) } else { PIECE / nr };
+    for (i, panels) in packed.chunks_mut(n_panels * panel_len).enumerate() {
+        let column = i * n_panels * nr;
+        for first in (0..b.rows).step_by(n_rows) {
+            if !may_continue() {
+                return;
+            }
+            let k = first..b.rows.min(first + n_rows);
+            let part = if n_panels > 1 { 0..panels.len() } else { k.start * nr..k.end * nr };
+            b.write(&Slice { isa, k, column, nr }, &mut panels[part]);
+        }
+    }
 }
 
 /// The rows of each panel of an A with `rows` rows: as few panels as `mr` allows, of nearly equal

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, move_elements, row_major_strides};
+use ort_tensor::{DType, Inputs, Output, Shape, by_pieces, move_elements, row_major_strides};
 
 use crate::infer::{
     MAX_RANK, folded, int_values, known_dims, known_shape, normalize_axes, normalize_axis,
@@ -92,7 +92,9 @@ impl Operator for CenterCropPad {
         let axes = || x.shape().iter().zip(&shape);
         let kept: Shape = axes().map(|(&n, &m)| n.min(m)).collect();
         if kept != shape {
-            move_elements!(x => y.reborrow(), |_src, dst| dst.fill(Default::default()))?;
+            move_elements!(x => y.reborrow(), |_src, dst| {
+                by_pieces(dst, |_, dst| dst.fill(Default::default()))
+            })?;
         }
         let middle = |of: &[usize], before: &dyn Fn(usize, usize) -> usize| {
             let strides = row_major_strides(of);

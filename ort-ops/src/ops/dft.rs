@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Complex, DType, Inputs, Output, Room, Shape, filled, go_on, n_elements};
+use ort_tensor::{Complex, DType, Inputs, Output, Pace, Room, Shape, filled, n_elements};
 
 use crate::floats;
 use crate::fourier::Fourier;
@@ -145,17 +145,19 @@ impl Operator for Dft {
         if !y.is_empty() {
             let fourier = Fourier::new(len, self.is_inverse)?;
             let mut lane = filled(Complex::default(), len)?;
+            let mut pace = Pace::new();
             for i in 0..lanes.outer * lanes.inner {
-                go_on()?;
                 let (outer, inner) = (i / lanes.inner, i % lanes.inner);
                 let at = |n: usize, len: usize| (outer * len + n) * lanes.inner + inner;
                 lane.fill(Complex::default());
                 for (n, value) in lane.iter_mut().enumerate().take(lanes.len) {
+                    pace.go(1)?;
                     let value_at = &values[at(n, lanes.len) * parts..][..parts];
                     *value = Complex::new(value_at[0], value_at.get(1).copied().unwrap_or(0.0));
                 }
                 let result = self.transform(&fourier, &mut lane)?;
                 for (k, value) in result.iter().enumerate().take(y_len) {
+                    pace.go(1)?;
                     let both = [value.re(), value.im()];
                     y[at(k, y_len) * y_parts..][..y_parts].copy_from_slice(&both[..y_parts]);
                 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{Bool, DType, Inputs, Number, Output, with_dtype};
+use ort_tensor::{Bool, DType, Inputs, Number, Output, TensorError, by_pieces, with_dtype};
 
 use crate::elementwise::{only, shaped_like_first, unsupported};
 
@@ -59,7 +59,7 @@ impl Operator for EyeLike {
             T => fill(y.into_slice::<T>()?, n, self.k, (T::from_f64(0.0), T::from_f64(1.0))),
             else => with_dtype!(dtype, [Bool],
                 T => fill(y.into_slice::<T>()?, n, self.k, (Bool::from(false), Bool::from(true))),
-                else => return Err(unsupported(0, dtype))));
+                else => return Err(unsupported(0, dtype))))?;
         Ok(())
     }
 }
@@ -69,10 +69,10 @@ const fn is_allowed(dtype: DType) -> bool {
 }
 
 /// Writes a matrix with `n` columns: `one` on diagonal `k`, else `zero`.
-fn fill<T: Copy>(y: &mut [T], n: usize, k: i64, (zero, one): (T, T)) {
-    y.fill(zero);
+fn fill<T: Copy>(y: &mut [T], n: usize, k: i64, (zero, one): (T, T)) -> Result<(), TensorError> {
+    by_pieces(y, |_, y| y.fill(zero))?;
     if n == 0 {
-        return;
+        return Ok(());
     }
     for (i, row) in y.chunks_exact_mut(n).enumerate() {
         let column = i64::try_from(i).ok().and_then(|i| i.checked_add(k));
@@ -81,6 +81,7 @@ fn fill<T: Copy>(y: &mut [T], n: usize, k: i64, (zero, one): (T, T)) {
             *y = one;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -4,10 +4,13 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, Shape, TensorView, n_elements, with_dtype};
+use ort_tensor::{
+    DType, Inputs, Number, Output, Pace, Shape, TensorError, TensorView, go_on, n_elements,
+    with_dtype,
+};
 
 use crate::infer::element_flops;
-use crate::ops::lp_pool::{norm, read_exponent};
+use crate::ops::lp_pool::{power, read_exponent, root};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -73,20 +76,36 @@ impl GlobalPool {
         let x = x.as_slice::<T>()?;
         let y = output.tensor(T::DTYPE, &shape)?.into_slice::<T>()?;
         for (i, y) in y.iter_mut().enumerate() {
-            *y = T::from_f64(self.of(&x[i * n_plane..(i + 1) * n_plane]));
+            *y = T::from_f64(self.of(&x[i * n_plane..(i + 1) * n_plane])?);
         }
         Ok(())
     }
 
-    fn of<T: Number>(self, plane: &[T]) -> f64 {
-        let elements = plane.iter().map(|x| x.to_f64());
+    fn of<T: Number>(self, plane: &[T]) -> Result<f64, TensorError> {
+        let larger = |best, x: f64| if x > best || x.is_nan() { x } else { best };
         match self {
-            Self::Average => elements.sum::<f64>() / plane.len() as f64,
-            Self::Max => elements
-                .fold(f64::NEG_INFINITY, |best, x| if x > best || x.is_nan() { x } else { best }),
-            Self::Lp { p } => norm(p, plane.iter().copied()),
+            Self::Average => Ok(fold(plane, 0.0, |sum, x| sum + x)? / plane.len() as f64),
+            Self::Max => fold(plane, f64::NEG_INFINITY, larger),
+            Self::Lp { p } => {
+                let sum = fold(plane, 0.0, |sum, x| sum + power(p, x))?;
+                Ok(root(p, sum))
+            }
         }
     }
+}
+
+/// Folds the elements of a plane in order.
+fn fold<T: Number>(
+    plane: &[T],
+    first: f64,
+    f: impl Fn(f64, f64) -> f64,
+) -> Result<f64, TensorError> {
+    let mut result = first;
+    for piece in plane.chunks(Pace::STEP) {
+        result = piece.iter().fold(result, |result, x| f(result, x.to_f64()));
+        go_on()?;
+    }
+    Ok(result)
 }
 
 impl Operator for GlobalPool {

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator, TensorType, Type};
 use ort_tensor::{
-    DType, Inputs, Output, Pace, Shape, TensorError, collected, n_elements, with_room,
+    DType, Inputs, Output, Pace, Shape, TensorError, by_pieces, collected, n_elements, with_room,
 };
 
 use crate::floats;
 use crate::infer::{broadcast_dims, element_flops, normalize_axis};
-use crate::lanes::by_pieces;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -169,17 +168,17 @@ pub(crate) fn standardize_rows(
         pace.go(row.len())?;
         let (n, mut sum, mut squares) = (row.len() as f64, 0.0, 0.0);
         if is_centered {
-            by_pieces(row, |row| sum = row.iter().fold(sum, |sum, x| sum + x))?;
+            by_pieces(row, |_, row| sum = row.iter().fold(sum, |sum, x| sum + x))?;
         }
         let mean = sum / n;
-        by_pieces(row, |row| {
+        by_pieces(row, |_, row| {
             for x in row {
                 *x -= mean;
                 squares += *x * *x;
             }
         })?;
         let inv_std = 1.0 / (squares / n + f64::from(epsilon)).sqrt();
-        by_pieces(row, |row| row.iter_mut().for_each(|x| *x *= inv_std))?;
+        by_pieces(row, |_, row| row.iter_mut().for_each(|x| *x *= inv_std))?;
         rows.mean.push(mean);
         rows.inv_std.push(inv_std);
     }

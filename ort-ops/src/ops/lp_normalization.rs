@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, TensorError, with_dtype};
+use ort_tensor::{DType, Inputs, Output, TensorError, by_pieces, with_dtype};
 
 use crate::infer::{float_along, normalize_axis};
-use crate::lanes::{Lanes, by_pieces};
+use crate::lanes::Lanes;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -67,13 +67,13 @@ fn l2(lane: &mut [f64]) -> Result<(), TensorError> {
 
 fn sum(lane: &mut [f64], f: impl Fn(f64) -> f64) -> Result<f64, TensorError> {
     let mut sum = 0.0;
-    by_pieces(lane, |piece| sum = piece.iter().fold(sum, |sum, &x| sum + f(x)))?;
+    by_pieces(lane, |_, piece| sum = piece.iter().fold(sum, |sum, &x| sum + f(x)))?;
     Ok(sum)
 }
 
 fn divide(lane: &mut [f64], norm: f64) -> Result<(), TensorError> {
     let divided = |x: f64| if norm == 0.0 { 0.0 } else { x / norm };
-    by_pieces(lane, |piece| piece.iter_mut().for_each(|x| *x = divided(*x)))
+    by_pieces(lane, |_, piece| piece.iter_mut().for_each(|x| *x = divided(*x)))
 }
 
 #[cfg(test)]

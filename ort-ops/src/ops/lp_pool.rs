@@ -83,11 +83,24 @@ pub(crate) fn read_exponent(spec: &NodeSpec<'_>) -> Result<f64, OpError> {
 
 /// `(Σ |x|ᵖ)^(1/p)`; 0 without elements.
 pub(crate) fn norm<T: Number>(p: f64, x: impl Iterator<Item = T>) -> f64 {
-    let x = x.map(|x| x.to_f64().abs());
+    root(p, x.fold(0.0, |sum, x| sum + power(p, x.to_f64())))
+}
+
+/// `|x|ᵖ`.
+pub(crate) fn power(p: f64, x: f64) -> f64 {
     match p {
-        1.0 => x.fold(0.0, |sum, x| sum + x),
-        2.0 => x.fold(0.0, |sum, x| sum + x * x).sqrt(),
-        _ => x.fold(0.0, |sum, x| sum + x.powf(p)).powf(p.recip()),
+        1.0 => x.abs(),
+        2.0 => x * x,
+        _ => x.abs().powf(p),
+    }
+}
+
+/// `sum^(1/p)`.
+pub(crate) fn root(p: f64, sum: f64) -> f64 {
+    match p {
+        1.0 => sum,
+        2.0 => sum.sqrt(),
+        _ => sum.powf(p.recip()),
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Element, Inputs, Output, Shape, TensorError, TensorView, broadcast_strides, collected,
-    n_elements, row_major_strides, with_dtype, with_room,
+    DType, Element, Inputs, Output, Shape, TensorError, TensorView, broadcast_strides, by_pieces,
+    collected, n_elements, row_major_strides, with_dtype, with_room,
 };
 
 use crate::accumulate::{Accumulate, Sum, multiply_add, zeros};
@@ -128,10 +128,10 @@ impl Operator for MatMul {
             let product = Product::new(&a.shape, &b.shape)?;
             let sums = product.compute(&a.data, &b.data)?;
             let y = outputs[0].tensor(T::DTYPE, &product.shape)?.into_slice::<T>()?;
-            for (y, sum) in y.iter_mut().zip(sums) {
-                *y = T::narrow(sum.scale(self.alpha));
-            }
-            Ok(())
+            let narrow = |sum: &<T as Accumulate>::Sum| T::narrow(sum.scale(self.alpha));
+            Ok(by_pieces(y, |at, y| {
+                y.iter_mut().zip(&sums[at..]).for_each(|(y, sum)| *y = narrow(sum));
+            })?)
         }, else => {
             let found = Box::new(Fact::shaped(a.dtype(), a.shape()).ty);
             Err(OpError::InputType { index: 0, found })

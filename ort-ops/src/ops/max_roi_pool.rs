@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, Pace, with_dtype};
 
 use crate::arithmetic::Arithmetic;
 use crate::elementwise::unsupported;
@@ -67,7 +67,7 @@ impl MaxRoiPool {
     ) -> Result<(), OpError> {
         let (x, [n, c, h, w]) = x;
         let [height, width] = self.pooled;
-        let size = c * height * width;
+        let (size, mut pace) = (c * height * width, Pace::new());
         for (roi, y) in rois.chunks_exact(5).zip(y.chunks_exact_mut(size.max(1))) {
             let index = i64::from_f64(roi[0]);
             let image = usize::try_from(index).ok().filter(|&image| image < n);
@@ -76,7 +76,9 @@ impl MaxRoiPool {
             for (y, at) in y.iter_mut().zip(0..) {
                 let channel = (image * c + at / (height * width)) * h * w;
                 let columns = columns.bin(at % width, width, w);
-                let bin = rows.bin(at / width % height, height, h).flat_map(|row| {
+                let rows = rows.bin(at / width % height, height, h);
+                pace.go(columns.len().saturating_mul(rows.len()).saturating_add(16))?;
+                let bin = rows.flat_map(|row| {
                     &x[channel + row * w + columns.start..channel + row * w + columns.end]
                 });
                 *y = bin.copied().reduce(T::larger).unwrap_or_default();

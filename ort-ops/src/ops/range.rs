@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Element, Inputs, Number, Output, TensorView, bf16, f16, with_dtype};
+use ort_tensor::{
+    DType, Element, Inputs, Number, Output, TensorView, bf16, by_pieces, f16, with_dtype,
+};
 
 use crate::infer::folded;
 
@@ -114,8 +116,9 @@ fn progression<T: Term + Number>(
     }
     let n = T::count(start, limit, delta).ok_or(OpError::TooLarge)?;
     let y = output.tensor(T::DTYPE, &[n])?.into_slice::<T>()?;
-    y.iter_mut().enumerate().for_each(|(i, y)| *y = T::term(start, delta, i));
-    Ok(())
+    Ok(by_pieces(y, |first, y| {
+        (first..).zip(y).for_each(|(i, y)| *y = T::term(start, delta, i));
+    })?)
 }
 
 /// How many terms there are, if the inputs are constant.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, TensorError, with_dtype};
+use ort_tensor::{DType, Inputs, Output, TensorError, by_pieces, with_dtype};
 
 use crate::infer::{float_along, normalize_axis};
-use crate::lanes::{Lanes, by_pieces};
+use crate::lanes::Lanes;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -85,13 +85,13 @@ impl Operator for Softmax {
 /// If the run was cancelled.
 pub(crate) fn softmax(lane: &mut [f64]) -> Result<(), TensorError> {
     let (max, mut sum) = (largest(lane)?, 0.0);
-    by_pieces(lane, |piece| {
+    by_pieces(lane, |_, piece| {
         for x in piece {
             *x = (*x - max).exp();
             sum += *x;
         }
     })?;
-    by_pieces(lane, |piece| piece.iter_mut().for_each(|x| *x /= sum))
+    by_pieces(lane, |_, piece| piece.iter_mut().for_each(|x| *x /= sum))
 }
 
 /// `x[i] ← x[i] − ln Σ exp(x)`, likewise.
@@ -100,14 +100,14 @@ pub(crate) fn softmax(lane: &mut [f64]) -> Result<(), TensorError> {
 /// If the run was cancelled.
 pub(crate) fn log_softmax(lane: &mut [f64]) -> Result<(), TensorError> {
     let (max, mut sum) = (largest(lane)?, 0.0);
-    by_pieces(lane, |piece| sum = piece.iter().fold(sum, |sum, x| sum + (x - max).exp()))?;
+    by_pieces(lane, |_, piece| sum = piece.iter().fold(sum, |sum, x| sum + (x - max).exp()))?;
     let log_sum = sum.ln();
-    by_pieces(lane, |piece| piece.iter_mut().for_each(|x| *x = *x - max - log_sum))
+    by_pieces(lane, |_, piece| piece.iter_mut().for_each(|x| *x = *x - max - log_sum))
 }
 
 fn hardmax(lane: &mut [f64]) -> Result<(), TensorError> {
     let (mut first, mut largest, mut i) = (0, f64::NEG_INFINITY, 0);
-    by_pieces(lane, |piece| {
+    by_pieces(lane, |_, piece| {
         for x in piece {
             if i == 0 || *x > largest || (x.is_nan() && !largest.is_nan()) {
                 (first, largest) = (i, *x);
@@ -124,7 +124,7 @@ fn hardmax(lane: &mut [f64]) -> Result<(), TensorError> {
 
 fn largest(lane: &mut [f64]) -> Result<f64, TensorError> {
     let mut largest = f64::NEG_INFINITY;
-    by_pieces(lane, |piece| largest = piece.iter().copied().fold(largest, f64::max))?;
+    by_pieces(lane, |_, piece| largest = piece.iter().copied().fold(largest, f64::max))?;
     Ok(largest)
 }
 

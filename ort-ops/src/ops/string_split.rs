@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Room, Shape, TensorError, collected, text_of, with_room};
+use ort_tensor::{
+    DType, Inputs, Output, Pace, Room, Shape, TensorError, collected, text_of, with_room,
+};
 
 use crate::infer::tensor_fact;
 
@@ -71,7 +73,9 @@ impl Operator for StringSplit {
         let x = inputs.tensor(0)?;
         let texts = x.as_strings()?;
         let mut parts: Vec<Vec<&str>> = with_room(texts.len())?;
+        let mut pace = Pace::new();
         for text in texts {
+            pace.go(text.len().saturating_add(16))?;
             let of_text = self.parts(text)?;
             parts.push(of_text);
         }
@@ -82,6 +86,7 @@ impl Operator for StringSplit {
             for (y, parts) in y.chunks_exact_mut(most.max(1)).zip(&parts) {
                 let parts = parts.iter().copied().chain(std::iter::repeat(""));
                 for (y, part) in y.iter_mut().zip(parts) {
+                    pace.go(part.len().saturating_add(16))?;
                     *y = text_of(&[part])?;
                 }
             }

@@ -8,9 +8,14 @@ use ort_kernels::gemm_i8::{Columns, Gemm, Signs, Start, Zeros};
 use super::{ByteConv, Channels, Finish, Geometry, Operands};
 use crate::cpu::{Team, n_parts};
 use crate::cut::{Along, Cut, Part};
+use crate::pieces::wanted;
 
 /// Columns whose sums a thread computes at a time: a few panels of any variant.
 const COLUMNS: usize = 128;
+/// The least number of them: a panel of the widest variant.
+const MIN_COLUMNS: usize = 32;
+/// The most bytes that are copied to panels between two checks for cancellation.
+const MAX_PACKED: usize = 1 << 23;
 
 /// Elements of scratch per thread: columns, ones, the sums of the columns, and sums.
 pub(super) fn scratch_len(geometry: &Geometry) -> usize {
@@ -74,8 +79,9 @@ fn part<T>(
         ones.fill(1);
     }
     let (rows, all) = (part.rows.clone(), part.columns.clone());
-    for start in all.clone().step_by(COLUMNS) {
-        let own = start..all.end.min(start + COLUMNS);
+    let step = (MAX_PACKED / k.max(1)).next_multiple_of(MIN_COLUMNS).clamp(MIN_COLUMNS, COLUMNS);
+    for start in wanted(all.clone().step_by(step)) {
+        let own = start..all.end.min(start + step);
         columns.pack(kernel.cpu.isa, own.clone(), panels);
         let gemm = Gemm {
             isa: kernel.cpu.isa,

@@ -157,7 +157,7 @@ impl Geometry {
             let n_parts = n_groups * blocks.div_ceil(*per_set) * plane.div_ceil(*positions);
             (n_parts.div_ceil(n_threads) * per_set * positions, Reverse(n_parts))
         };
-        let sets = 1..=if is_by_sets { per_group } else { 1 };
+        let sets = 1..=if is_by_sets { per_group.min(blocks) } else { 1 };
         let most_ranges = (plane / ENOUGH_POSITIONS).max(PER_THREAD * n_threads);
         let cuts = sets.rev().flat_map(|n_sets| {
             let per_set = blocks.div_ceil(n_sets).next_multiple_of(tile).min(blocks).min(MAX_SET);

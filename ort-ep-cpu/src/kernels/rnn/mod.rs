@@ -23,6 +23,7 @@ use self::parameters::{Layer, Parameters};
 use self::pass::Pass;
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Cpu, Team, floats, n_parts};
+use crate::pieces::wanted;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -173,7 +174,7 @@ impl RnnKernel {
         for (d, memory) in memory.chunks_exact_mut(each.max(1)).enumerate() {
             let memory = self.split(sizes, memory);
             let (history, last) = self.results(sizes, self.directions[d].is_reverse, &memory);
-            for (i, row) in history.chunks_exact(hidden).enumerate() {
+            for (i, row) in wanted(history.chunks_exact(hidden)).enumerate() {
                 let (t, b) = (i / batch, i % batch);
                 let at = match self.is_batch_first {
                     true => (b * steps + t) * n + d,

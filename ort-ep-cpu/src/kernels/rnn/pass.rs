@@ -12,6 +12,7 @@ use super::parameters::{Gates, Layer, Parameters, Weights};
 use super::step::Step;
 use super::{Direction, RnnKernel, Sizes, is_over};
 use crate::epilogue::Epilogue;
+use crate::pieces::wanted;
 use crate::product::{Operands, Product};
 
 /// Elements per cache line.
@@ -177,7 +178,7 @@ impl<'a> Pass<'a> {
             let product = self.kernel.inputs(self.sizes, self.longest, gates.width);
             product.run(&operands, to, (threads, &mut *scratch), |_| {});
         }
-        for i in 0..steps {
+        for i in wanted(0..steps) {
             self.step(i, &mut memory).take(threads, scratch);
         }
     }

@@ -2,7 +2,9 @@
 
 use half::slice::HalfFloatSliceExt;
 use ort_graph::OpError;
-use ort_tensor::{Bool, DType, TensorView, TensorViewMut, bf16, f16, with_dtype};
+use ort_tensor::{
+    Bool, DType, Element, TensorView, TensorViewMut, bf16, by_pieces, f16, with_dtype,
+};
 
 use super::wide::Small;
 use crate::elementwise::unsupported;
@@ -26,21 +28,27 @@ pub(super) fn is_known(from: DType, to: DType) -> bool {
 pub(super) fn convert(x: TensorView<'_>, y: TensorViewMut<'_>) -> Result<(), OpError> {
     let (from, to) = (x.dtype(), y.dtype());
     match (from, to) {
-        (DType::F16, DType::F32) => x.as_slice::<f16>()?.convert_to_f32_slice(y.into_slice()?),
-        (DType::Bf16, DType::F32) => x.as_slice::<bf16>()?.convert_to_f32_slice(y.into_slice()?),
-        (DType::F32, DType::F16) => y.into_slice::<f16>()?.convert_from_f32_slice(x.as_slice()?),
-        (DType::F32, DType::Bf16) => y.into_slice::<bf16>()?.convert_from_f32_slice(x.as_slice()?),
+        (DType::F16, DType::F32) => each(x, y, |x: &[f16], y| x.convert_to_f32_slice(y)),
+        (DType::Bf16, DType::F32) => each(x, y, |x: &[bf16], y| x.convert_to_f32_slice(y)),
+        (DType::F32, DType::F16) => each(x, y, |x, y: &mut [f16]| y.convert_from_f32_slice(x)),
+        (DType::F32, DType::Bf16) => each(x, y, |x, y: &mut [bf16]| y.convert_from_f32_slice(x)),
         (_, DType::F16) => with_dtype!(from, [Bool, i8, i16, i32, i64, u8, u16, u32],
-            T => to_half(x.as_slice::<T>()?, y.into_slice()?),
-            else => return Err(unsupported(0, from))),
+            T => each(x, y, to_half::<T>), else => Err(unsupported(0, from))),
         (DType::F16, _) => with_dtype!(to, [Bool, i8, i16, i32, i64, u8, u16, u32],
-            T => from_half(x.as_slice()?, y.into_slice::<T>()?),
-            else => return Err(unsupported(0, to))),
+            T => each(x, y, from_half::<T>), else => Err(unsupported(0, to))),
         _ => with_dtype!(to, [Bool, i8, i16, i32, i64, u8, u16, u32],
-            T => from_f32(x.as_slice()?, y.into_slice::<T>()?),
-            else => return Err(unsupported(0, to))),
+            T => each(x, y, from_f32::<T>), else => Err(unsupported(0, to))),
     }
-    Ok(())
+}
+
+/// Converts one piece after the other.
+fn each<X: Element, Y: Element>(
+    x: TensorView<'_>,
+    y: TensorViewMut<'_>,
+    f: impl Fn(&[X], &mut [Y]),
+) -> Result<(), OpError> {
+    let x = x.as_slice::<X>()?;
+    Ok(by_pieces(y.into_slice::<Y>()?, |start, y| f(&x[start..][..y.len()], y))?)
 }
 
 fn from_f32<T: Small>(x: &[f32], y: &mut [T]) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Room};
+use ort_tensor::{DType, Inputs, Output, Pace, Room, TensorError};
 
 use crate::infer::{read_scalar, vector_len};
 
@@ -45,18 +45,26 @@ impl BifurcationDetector {
     }
 
     /// Where in `source` the end of `tokens` ends, if it occurs once.
-    fn suffix(self, source: &[i64], tokens: &[i64]) -> Option<usize> {
+    fn suffix(self, source: &[i64], tokens: &[i64]) -> Result<Option<usize>, TensorError> {
+        let mut pace = Pace::new();
         for n in self.min_ngram_size..=self.max_ngram_size.min(tokens.len()) {
             let end = &tokens[tokens.len() - n..];
-            let mut found =
-                source.windows(n).zip(n..).filter(|(ngram, _)| *ngram == end).map(|(_, at)| at);
-            match (found.next(), found.next()) {
-                (None, _) => return None,
-                (only, None) => return only,
-                _ => {}
+            let (mut n_found, mut first) = (0, None);
+            for (ngram, at) in source.windows(n).zip(n..) {
+                pace.go(n)?;
+                if ngram == end {
+                    n_found += 1;
+                    first = first.or(Some(at));
+                }
+                if n_found > 1 {
+                    break;
+                }
+            }
+            if n_found < 2 {
+                return Ok(first);
             }
         }
-        None
+        Ok(None)
     }
 }
 
@@ -103,7 +111,7 @@ impl Operator for BifurcationDetector {
             y.into_slice::<i64>()?.copy_from_slice(&tokens);
         }
         if let Some(output) = outputs.get_mut(1).filter(|output| output.is_wanted()) {
-            let found = self.suffix(source, &tokens).map(i64::try_from);
+            let found = self.suffix(source, &tokens)?.map(i64::try_from);
             let found = found.transpose().map_err(|_| OpError::TooLarge)?.unwrap_or(-1);
             output.tensor(DType::I64, shape)?.into_slice::<i64>()?.fill(found);
         }

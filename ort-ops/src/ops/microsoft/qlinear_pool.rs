@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, Shape, n_elements, with_dtype};
+use ort_tensor::{DType, Inputs, Number, Output, Pace, Shape, go_on, n_elements, with_dtype};
 
 use crate::channels_last::with_layout;
 use crate::elementwise::{only, unsupported};
@@ -107,7 +107,11 @@ impl Operator for QLinearGlobalAveragePool {
             let x = x.as_slice::<T>()?;
             for (i, y) in y.into_slice::<T>()?.iter_mut().enumerate() {
                 let plane = &x[i * n_plane..(i + 1) * n_plane];
-                let quantized: i64 = plane.iter().map(|&q| i64::from(q)).sum();
+                let mut quantized = 0;
+                for piece in plane.chunks(Pace::STEP) {
+                    quantized += piece.iter().map(|&q| i64::from(q)).sum::<i64>();
+                    go_on()?;
+                }
                 // Exact: a tensor does not have 2⁴⁵ elements.
                 let sum = quantized.to_f64() - f64::from(from.zero_point) * n_plane as f64;
                 let value = f32::from_f64(sum) * factor;

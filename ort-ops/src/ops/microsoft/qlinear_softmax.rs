@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, with_dtype};
+use ort_tensor::{DType, Inputs, Output, by_pieces, with_dtype};
 
 use crate::elementwise::{only, shaped_like_first, unsupported};
 use crate::infer::normalize_axis;
-use crate::lanes::{Lanes, by_pieces};
+use crate::lanes::Lanes;
 use crate::ops::softmax::softmax;
 use crate::quantized::Scheme;
 
@@ -61,10 +61,10 @@ impl Operator for QLinearSoftmax {
         let (scale, n_steps) = (f64::from(from.scale), f64::from((1.0 / to.scale).floor()));
         let zero_point = f64::from(to.zero_point);
         let quantized = |lane: &mut [f64]| {
-            by_pieces(lane, |piece| piece.iter_mut().for_each(|x| *x *= scale))?;
+            by_pieces(lane, |_, piece| piece.iter_mut().for_each(|x| *x *= scale))?;
             softmax(lane)?;
             let quantize = |y: f64| (y * n_steps).round_ties_even() + zero_point;
-            by_pieces(lane, |piece| piece.iter_mut().for_each(|y| *y = quantize(*y)))
+            by_pieces(lane, |_, piece| piece.iter_mut().for_each(|y| *y = quantize(*y)))
         };
         let y = only(outputs)?.tensor(x.dtype(), x.shape())?;
         with_dtype!(x.dtype(), [i8, u8],

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Output, Pace, Room, Shape, TensorError, collected, go_on, text_of, with_room,
+    DType, Inputs, Output, Pace, Room, Shape, TensorError, collected, go_on, text_of,
+    try_collected, with_room,
 };
-use regex_lite::Regex;
+use regex_lite::{Match, Regex};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -70,13 +71,16 @@ impl Tokenizer {
         let mut tokens = match &self.rule {
             Rule::Characters => collected(text.split_inclusive(|_| true))?,
             Rule::Expression(token) => {
-                collected(token.find_iter(text).map(|found| found.as_str()))?
+                // A search takes much longer than the check.
+                let checked = |found: Match<'a>| go_on().map(|()| found.as_str());
+                try_collected(token.find_iter(text).map(checked))?
             }
             Rule::Separators(separators) => {
+                let mut pace = Pace::new();
                 separators.iter().try_fold(vec![text], |tokens, separator| {
                     let mut parts = Room::new();
                     for token in tokens {
-                        between(separator, token, &mut parts)?;
+                        between(separator, token, &mut parts, &mut pace)?;
                     }
                     Ok::<_, TensorError>(parts.into_vec())
                 })?
@@ -114,9 +118,11 @@ fn between<'a>(
     separator: &Regex,
     text: &'a str,
     parts: &mut Room<&'a str>,
+    pace: &mut Pace,
 ) -> Result<(), TensorError> {
     let mut start = 0;
-    let mut pace = Pace::new();
+    // The last search, which finds nothing, may be the only one.
+    pace.go(text.len().saturating_add(16))?;
     while let Some(found) = separator.find_at(text, start) {
         pace.go(found.end() - start + 1)?;
         parts.push(&text[start..found.start()])?;

@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Number, Output, Shape, TensorView, collected, with_dtype};
+use ort_tensor::{
+    DType, Inputs, Number, Output, Pace, Shape, TensorView, by_pieces, collected, with_dtype,
+};
 
 use crate::elementwise::unsupported;
 use crate::features::is_feature;
@@ -83,10 +85,12 @@ impl Operator for OneHotEncoder {
         let x = inputs.tensor(0)?;
         let shape: Shape = x.shape().iter().copied().chain([self.n_categories]).collect();
         let y = outputs[0].tensor(DType::F32, &shape)?.into_slice::<f32>()?;
-        y.fill(0.0);
+        by_pieces(y, |_, y| y.fill(0.0))?;
+        let mut pace = Pace::new();
         for (place, y) in
             self.find(x)?.into_iter().zip(y.chunks_exact_mut(self.n_categories.max(1)))
         {
+            pace.go(1)?;
             match place {
                 Some(place) => y[place] = 1.0,
                 None if self.is_unknown_zero => {}

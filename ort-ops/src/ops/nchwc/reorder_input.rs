@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Tensor, TensorView};
+use ort_tensor::{DType, Inputs, Output, Tensor, TensorView, by_pieces};
 
 use super::detour;
 
@@ -56,12 +56,15 @@ impl ReorderInput {
         let images = from.chunks_exact(c * plane).zip(to.chunks_exact_mut(padded * plane));
         for (from, to) in images {
             if !self.has_channels_last {
-                to[..from.len()].copy_from_slice(from);
+                let copy = |at: usize, to: &mut [f32]| to.copy_from_slice(&from[at..][..to.len()]);
+                by_pieces(&mut to[..from.len()], copy)?;
                 continue;
             }
             for (channel, to) in to.chunks_exact_mut(plane).take(c).enumerate() {
-                let from = from[channel..].iter().step_by(c);
-                to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
+                by_pieces(to, |at, to| {
+                    let from = from[at * c + channel..].iter().step_by(c);
+                    to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
+                })?;
             }
         }
         Ok(y)

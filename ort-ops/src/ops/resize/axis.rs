@@ -1,7 +1,7 @@
 //! One axis of Resize: its new length, and the elements that each new one is interpolated from.
 
 use ort_graph::OpError;
-use ort_tensor::{Number, charge, go_on};
+use ort_tensor::{Number, Pace, Room, TensorError, with_room};
 
 use super::{Coordinates, NearestMode, Resize, ResizeMode};
 
@@ -73,22 +73,18 @@ impl AxisPlan {
         if self.n_inputs == self.n_outputs && self.scale == 1.0 && !is_cropped {
             return Ok(None);
         }
-        // The end of each, and at least one element of each.
-        let of_one = size_of::<usize>() + size_of::<(usize, f64)>();
-        charge(self.n_outputs.saturating_mul(of_one))?;
-        let mut table = Table::default();
+        let mut ends = with_room(self.n_outputs)?;
+        let (mut taps, mut pace) = (Room::with_room(self.n_outputs)?, Pace::new());
         for o in 0..self.n_outputs {
-            if o.is_multiple_of(1 << 12) {
-                go_on()?;
-            }
+            pace.go(16)?;
             let x = self.coordinate(o, resize.coordinates);
             let is_outside = !(0.0..=(self.n_inputs - 1) as f32).contains(&x);
             if !(is_outside && resize.coordinates == Coordinates::TfCropAndResize) {
-                self.push_taps(resize, x, &mut table.taps);
+                self.push_taps(resize, x, &mut taps, &mut pace)?;
             }
-            table.ends.push(table.taps.len());
+            ends.push(taps.len());
         }
-        Ok(Some(table))
+        Ok(Some(Table { taps: taps.into_vec(), ends }))
     }
 
     /// The input coordinate of output element `o`, in float32.
@@ -118,44 +114,50 @@ impl AxisPlan {
     }
 
     /// Adds the elements that the one at `x` is interpolated from.
-    fn push_taps(&self, resize: &Resize, x: f32, taps: &mut Vec<(usize, f64)>) {
+    fn push_taps(
+        &self,
+        resize: &Resize,
+        x: f32,
+        taps: &mut Room<(usize, f64)>,
+        pace: &mut Pace,
+    ) -> Result<(), TensorError> {
         let first = taps.len();
         match resize.mode {
-            ResizeMode::Nearest(mode) => taps.push((self.inside(self.nearest(x, mode)), 1.0)),
-            ResizeMode::Linear => self.push_filtered(resize, x, (1, linear), taps),
-            ResizeMode::Cubic { a } => {
-                let a = f64::from(a);
-                self.push_filtered(resize, x, (2, |t| cubic(t, a)), taps);
-            }
+            ResizeMode::Nearest(mode) => taps.push((self.inside(self.nearest(x, mode)), 1.0))?,
+            _ => self.push_filtered(resize, x, taps, pace)?,
         }
         let sum: f64 = taps[first..].iter().map(|(_, weight)| weight).sum();
         if sum == 0.0 {
             taps.truncate(first);
-            taps.push((self.inside(f64::from(x).round()), 1.0));
+            taps.push((self.inside(f64::from(x).round()), 1.0))?;
         } else if resize.has_antialias || resize.excludes_outside {
             taps[first..].iter_mut().for_each(|(_, weight)| *weight /= sum);
         }
+        Ok(())
     }
 
-    /// Adds the elements within `radius` of `x`, weighted by `filter` of their distance; both are widened for
-    /// antialiasing.
+    /// Adds the elements within the radius of the filter around `x`, weighted by the filter of their distance; both
+    /// are widened for antialiasing.
     fn push_filtered(
         &self,
         resize: &Resize,
         x: f32,
-        (radius, filter): (u8, impl Fn(f64) -> f64),
-        taps: &mut Vec<(usize, f64)>,
-    ) {
-        let x = f64::from(x);
+        taps: &mut Room<(usize, f64)>,
+        pace: &mut Pace,
+    ) -> Result<(), TensorError> {
+        let (x, radius) = (f64::from(x), radius(resize.mode));
         let stretch = if resize.has_antialias { f64::from(self.scale.min(1.0)) } else { 1.0 };
         let before = i64::from_f64((-f64::from(radius) / stretch).floor()).saturating_add(1);
         for step in before..=1_i64.saturating_sub(before) {
+            pace.go(1)?;
             let position = x.floor() + step.to_f64();
             let is_outside = position < 0.0 || position >= self.n_inputs as f64;
             if !(is_outside && resize.excludes_outside) {
-                taps.push((self.inside(position), filter((position - x) * stretch)));
+                let weight = weight(resize.mode, (position - x) * stretch);
+                taps.push((self.inside(position), weight))?;
             }
         }
+        Ok(())
     }
 
     /// The element nearest to `x`, which may be beyond the border.
@@ -184,8 +186,17 @@ fn whole(length: f32) -> Result<usize, OpError> {
     usize::try_from(length).ok().filter(|_| length < i64::MAX).ok_or(OpError::TooLarge)
 }
 
-fn linear(t: f64) -> f64 {
-    (1.0 - t.abs()).max(0.0)
+/// How far away elements have a weight.
+const fn radius(mode: ResizeMode) -> u8 {
+    if matches!(mode, ResizeMode::Cubic { .. }) { 2 } else { 1 }
+}
+
+/// The weight of an element at distance `t`.
+fn weight(mode: ResizeMode, t: f64) -> f64 {
+    match mode {
+        ResizeMode::Cubic { a } => cubic(t, f64::from(a)),
+        _ => (1.0 - t.abs()).max(0.0),
+    }
 }
 
 /// Keys' cubic convolution with the coefficient `a`.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, go_on};
 
 use super::kernel::{Kernel, SupportVectors};
 use crate::features::{Rows, is_feature, n_rows};
@@ -101,14 +101,15 @@ impl Operator for SvmRegressor {
         rows.expect_features(self.target.n_features())?;
         let mut results = rows.results(1)?;
         let mut products = Vec::new();
-        results.extend(rows.iter().map(|row| {
+        for row in rows.iter() {
+            go_on()?;
             let score = self.target.score(row, &mut products);
-            match self.is_one_class {
+            results.push(match self.is_one_class {
                 true if score > 0.0 => 1.0,
                 true => -1.0,
                 false => score,
-            }
-        }));
+            });
+        }
         floats::write(outputs, 0, DType::F32, &[rows.n, 1], &results)
     }
 }
