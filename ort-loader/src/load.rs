@@ -140,6 +140,7 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
+    use ort_tensor::within;
     use tempfile::TempDir;
 
     use super::*;
@@ -232,6 +233,16 @@ mod tests {
             File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
             assert_eq!(model.as_slice(), b"first", "{how:?}");
         }
+    }
+
+    #[test]
+    fn a_copy_counts_against_the_allowance() {
+        let (_folder, path) = file_of(b"more than ten bytes");
+        for how in [Load::Read, Load::Sealed] {
+            let error = within(10, 10, || ModelBytes::from_path(&path, how)).unwrap_err();
+            assert!(matches!(error, LoadError::Unreadable { .. }), "{how:?}: {error}");
+        }
+        assert!(within(10, 10, || ModelBytes::from_path(&path, Load::Mapped)).is_ok());
     }
 
     /// A sparse file may have a size larger than any memory, and occupy no disk space.

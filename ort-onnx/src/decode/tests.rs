@@ -1,5 +1,6 @@
 //! Bytes that are decoded, bytes that are rejected, and the messages.
 
+use ort_tensor::within;
 use prost::Message as _;
 
 use super::*;
@@ -90,6 +91,16 @@ fn a_long_list_is_rejected_at_the_first_element_over_the_limit() {
         let path = format!("graph.node.attribute.{name}[{}]", n - 1);
         assert_eq!(passes(most - 1), Err(OnnxError::Limit { limit: "ratio", path }));
     }
+}
+
+#[test]
+fn messages_count_against_the_allowance_of_the_thread() {
+    let bytes = Bytes::from(model(vec![NodeProto::default(); 1000]).encode_to_vec());
+    let decoded = |limit| within(limit, limit, || decode(&bytes, &Limits::default()).map(drop));
+    assert!(decoded(16 << 20).is_ok());
+    assert!(
+        matches!(decoded(10_000), Err(OnnxError::Memory { path, .. }) if path.contains("node"))
+    );
 }
 
 /// The last of several single values, merged messages, and lists in parts, packed and not.

@@ -128,6 +128,14 @@ fn strings_too_large_for_memory_are_refused() {
 }
 
 #[test]
+fn parts_of_a_tensor_count_more_than_their_elements() {
+    let session = Model::new("SplitToSequence", 1).input("x", 1, &[None]).session().unwrap();
+    let x = Tensor::zeros(DType::F32, &[1 << 20]).unwrap();
+    let error = session.run_with([("x", &x)], &limited()).unwrap_err();
+    assert!(is_refused(&error), "{error}");
+}
+
+#[test]
 fn a_huge_dimension_of_an_empty_tensor_takes_no_memory() {
     let n = 1_usize << 40;
     let cases = [

@@ -40,6 +40,17 @@ fn packed_files_are_no_more_readable_than_the_model() {
 }
 
 #[test]
+fn a_packed_file_loses_the_permissions_that_its_model_loses() {
+    let place = Place::new();
+    set_mode(&place.model, 0o644);
+    place.session();
+    assert_eq!(mode(&place.entry()), 0o444);
+    set_mode(&place.model, 0o600);
+    place.session();
+    assert_eq!(mode(&place.entry()), 0o400);
+}
+
+#[test]
 fn a_planted_link_is_not_followed() {
     let place = Place::new();
     place.session();
