@@ -237,8 +237,8 @@ pub mod provider {
     };
     pub use ort_tensor::{
         AlignedBuf, DType, Ending, GrowingTensor, Home, Inputs, Memory, Output, Room, Shape,
-        Tensor, TensorError, TensorView, TensorViewMut, Value, ValueView, Word, can_end, charge,
-        collected, ended_by, filled, go_on, text_of, try_collected, with_room, within,
+        Tensor, TensorError, TensorView, TensorViewMut, Value, ValueView, Word, by_pieces, can_end,
+        charge, collected, ended_by, filled, go_on, text_of, try_collected, with_room, within,
     };
 }
 

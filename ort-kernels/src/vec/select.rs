@@ -11,7 +11,8 @@ struct Select<'a, T> {
 
 impl<T: Copy> Task for Select<'_, T> {
     type Output = ();
-    const IS_WIDE: bool = size_of::<T>() == 8;
+    // AVX2 is faster for bytes, and a third as fast for wider elements.
+    const IS_WIDE: bool = size_of::<T>() > 1;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
