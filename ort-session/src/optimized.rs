@@ -326,7 +326,8 @@ impl Optimized {
         let start = Instant::now();
         let (graph, profiler) = (std::mem::take(&mut self.graph), self.settings.profiler.clone());
         let budget = Arc::new(self.settings.load_limits.budget(&graph));
-        let compiled = profiler.during("compile", || self.compiled(graph, &budget));
+        let compile = || self.settings.bounded(|| self.compiled(graph, &budget));
+        let compiled = profiler.during("compile", compile);
         budget.check()?;
         let (mut plan, packs) = self.settings.or_cancelled("compile", compiled)?;
         plan.release(&plan.unread());

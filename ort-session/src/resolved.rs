@@ -170,7 +170,7 @@ impl Resolved {
     }
 
     /// Calls `body` within the memory limit of loading, and with cancellation.
-    fn bounded<R>(&self, body: impl FnOnce() -> R) -> R {
+    pub(crate) fn bounded<R>(&self, body: impl FnOnce() -> R) -> R {
         let most = self.load_limits.max_bytes.unwrap_or(usize::MAX);
         let body = || within(most, most, body);
         match &self.cancel {
