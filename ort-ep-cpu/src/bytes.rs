@@ -11,7 +11,7 @@ use ort_kernels::gemm_i8::{
 use ort_kernels::quantize::Requantize;
 use ort_tensor::{DType, Inputs, Tensor, TensorView, collected, filled};
 
-use crate::cpu::{Cpu, Team, floats, n_parts};
+use crate::cpu::{Cpu, Team, floats, n_parts, numbers};
 use crate::cut::{Along, Cut, Part};
 use crate::kernels::Compiler;
 
@@ -301,7 +301,7 @@ impl ByteProduct<'_> {
             return;
         }
         let (start, scratch) = scratch.split_at_mut(self.start_bytes());
-        let start = &mut bytemuck::cast_slice_mut::<_, i32>(start)[..n];
+        let start: &mut [i32] = &mut numbers(start)[..n];
         for (j, (start, own)) in start.iter_mut().zip(self.right.starts(left.zero)).enumerate() {
             *start = own.wrapping_add(bias.map_or(0, |bias| bias[j]));
         }

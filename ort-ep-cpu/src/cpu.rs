@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::thread;
 
+use bytemuck::Pod;
 use ort_ep::Threads;
 use ort_kernels::Isa;
 use ort_tensor::{can_end, go_on};
@@ -191,8 +192,13 @@ pub(crate) fn cancellable_parts(cost: usize, most: usize) -> usize {
     if can_end() { (cost / most).max(1) } else { 1 }
 }
 
-/// Scratch as floats. Empty scratch may be unaligned.
+/// Scratch as floats.
 pub(crate) fn floats(scratch: &mut [u8]) -> &mut [f32] {
+    numbers(scratch)
+}
+
+/// Scratch as numbers. Empty scratch may be unaligned.
+pub(crate) fn numbers<T: Pod>(scratch: &mut [u8]) -> &mut [T] {
     if scratch.is_empty() { &mut [] } else { bytemuck::cast_slice_mut(scratch) }
 }
 

@@ -16,7 +16,7 @@ use super::{Compiled, Compiler, KernelDef};
 use crate::bytes::{
     ByteProduct, FLIP, Left, RightView, flip_to_signed, split_floats, variant_name, zero_point,
 };
-use crate::cpu::Cpu;
+use crate::cpu::{Cpu, numbers};
 use crate::scheme::{is_scale, scale_at};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -154,9 +154,8 @@ impl Kernel for ByteMatMulPairs {
         let ([a_zero, b_zero], scaling) = self.numbers(inputs)?;
         let [panels_len, numbers_len] = state.packed_bytes(self.cpu);
         let (panels, scratch) = io.scratch.split_at_mut(panels_len);
-        let (numbers, scratch) = scratch.split_at_mut(numbers_len);
-        let numbers: &mut [i32] = bytemuck::cast_slice_mut(numbers);
-        let (sums, zeros) = numbers.split_at_mut(n);
+        let (by_column, scratch) = scratch.split_at_mut(numbers_len);
+        let (sums, zeros) = numbers::<i32>(by_column).split_at_mut(n);
         zeros.fill(i32::from((b_zero ^ b_flip).cast_signed()));
         let (factors, scratch) = split_floats(scratch, n);
         factors.fill(scaling.map_or(0.0, |(factor, _)| factor));

@@ -11,7 +11,7 @@ use ort_ops::ops::non_max_suppression::{Limits, NonMaxSuppression, Rectangle};
 use ort_tensor::{DType, Output, go_on};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::cpu::{Cpu, Team, n_parts, per_part};
+use crate::cpu::{Cpu, Team, n_parts, numbers, per_part};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -66,7 +66,7 @@ impl Kernel for NonMaxSuppressionKernel {
         let (boxes, scores) = (io.inputs.tensor(0)?, io.inputs.tensor(1)?);
         let (boxes, scores) = (boxes.as_slice::<f32>()?.as_chunks().0, scores.as_slice::<f32>()?);
         let (found, scratch) = io.scratch.split_at_mut(state.n_found_bytes().unwrap_or(0));
-        let found = &mut bytemuck::cast_slice_mut::<_, u32>(found)[..n * n_classes * state.lane()];
+        let found: &mut [u32] = &mut numbers(found)[..n * n_classes * state.lane()];
 
         let n_parts = n_parts(io.threads, scores.len().saturating_mul(COST));
         let per_part = per_part(io.threads, n * n_classes, n_parts);

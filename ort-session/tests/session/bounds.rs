@@ -135,6 +135,17 @@ fn parts_of_a_tensor_count_more_than_their_elements() {
     assert!(is_refused(&error), "{error}");
 }
 
+/// Its scratch is empty, and has any address.
+#[test]
+fn a_product_without_columns_is_empty() {
+    let model = Model::new("MatMulInteger", 1).input("a", 2, &[Some(2), Some(3)]);
+    let session = model.input("b", 2, &[Some(3), Some(0)]).session().unwrap();
+    let zeros = |shape: &[usize]| Tensor::zeros(DType::U8, shape).unwrap();
+    let (a, b) = (zeros(&[2, 3]), zeros(&[3, 0]));
+    let y = session.run([("a", &a), ("b", &b)]).unwrap();
+    assert_eq!(y[0].as_tensor().unwrap().shape(), [2, 0]);
+}
+
 #[test]
 fn a_huge_dimension_of_an_empty_tensor_takes_no_memory() {
     let n = 1_usize << 40;

@@ -21,7 +21,7 @@ use super::rnn::cell::{Coupling, Functions};
 use super::rnn::{operand, wrong_shape};
 use super::{Compiled, Compiler, KernelDef};
 use crate::bytes::{ByteProduct, Left, Right, variant_name};
-use crate::cpu::{Cpu, Team, floats};
+use crate::cpu::{Cpu, Team, floats, numbers};
 use crate::scheme::Scheme;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -125,7 +125,7 @@ impl LstmKernel {
             h: &mut floats(h)[..state],
             c: &mut floats(c)[..state],
             quantized: &mut quantized[..state],
-            sums: &mut bytemuck::cast_slice_mut(sums)[..4 * state],
+            sums: &mut numbers(sums)[..4 * state],
         }
     }
 

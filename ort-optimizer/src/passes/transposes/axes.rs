@@ -45,10 +45,12 @@ pub(super) fn quantize(place: &Place<'_>) -> Option<TransposedNode> {
 }
 
 /// Orders for an operator that removes these axes of its operand.
-fn removing(place: &Place<'_>, axes: &[usize]) -> (Perm, Perm) {
+fn removing(place: &Place<'_>, axes: &[usize]) -> Option<(Perm, Perm)> {
     match place.side {
-        Side::Input(_) => (place.perm.clone(), place.perm.without(axes)),
-        Side::Output(_) => (place.perm.with(axes), place.perm.clone()),
+        // The operand of a known order may be the list of axes.
+        Side::Input(_) if place.rank(0)? != place.perm.rank() => None,
+        Side::Input(_) => Some((place.perm.clone(), place.perm.without(axes))),
+        Side::Output(_) => Some((place.perm.with(axes), place.perm.clone())),
     }
 }
 
@@ -57,9 +59,10 @@ pub(super) fn arg(place: &Place<'_>) -> Option<TransposedNode> {
     let rank = place.rank(0)?;
     let axis = normalize_axis(place.int("axis", 0)?, rank).ok()?;
     let (from, to) = match place.int("keepdims", 1)? {
-        0 => removing(place, &[axis]),
+        0 => removing(place, &[axis])?,
         _ => (place.perm.clone(), place.perm.clone()),
     };
+    (from.rank() == rank).then_some(())?;
     let is_strided = axis + 1 == rank && from.axis(axis) != axis;
     let form = place.changing_rank(FIRST, &from, &to)?;
     Some(form.attr("axis", Attr::Int(stored(&from, axis)?)).slower_if(place, is_strided))
@@ -81,9 +84,10 @@ pub(super) fn reduce(place: &Place<'_>, is_free: fn(&Place<'_>) -> bool) -> Opti
         None => (0..rank).collect(),
     };
     let (from, to) = match place.int("keepdims", 1)? {
-        0 => removing(place, &axes),
+        0 => removing(place, &axes)?,
         _ => (place.perm.clone(), place.perm.clone()),
     };
+    (from.rank() == rank).then_some(())?;
     let mut moved: Vec<usize> = axes.iter().map(|&axis| from.axis(axis)).collect();
     let mut before = axes;
     before.sort_unstable();
@@ -117,7 +121,7 @@ pub(super) fn squeeze(place: &Place<'_>) -> Option<TransposedNode> {
             known.filter(|&(_, n)| n == 1).map(|(axis, _)| axis).collect()
         }
     };
-    let (from, to) = removing(place, &axes);
+    let (from, to) = removing(place, &axes)?;
     let form = place.changing_rank(FIRST, &from, &to)?;
     match given {
         Some(_) => form.list(place, "axes", 1, &all_stored(&from, &axes)?),
@@ -145,7 +149,7 @@ pub(super) fn unsqueeze(place: &Place<'_>) -> Option<TransposedNode> {
 pub(super) fn gather(place: &Place<'_>) -> Option<TransposedNode> {
     let axis = normalize_axis(place.int("axis", 0)?, place.rank(0)?).ok()?;
     let (from, to) = match place.rank(1)? {
-        0 => removing(place, &[axis]),
+        0 => removing(place, &[axis])?,
         1 => (place.perm.clone(), place.perm.clone()),
         _ => return None,
     };

@@ -19,6 +19,9 @@ pub(super) fn reshape(place: &Place<'_>) -> Option<TransposedNode> {
     if !is_flatten {
         place.since(5)?;
     }
+    // The operand of a known order may be the shape.
+    let rank = if matches!(place.side, Side::Input(_)) { from.len() } else { to.len() };
+    (rank == place.perm.rank()).then_some(())?;
     let groups = groups(from, to)?;
     let (before, after) = match place.side {
         Side::Input(_) => (place.perm.clone(), across((place.perm, from), &groups, [0, 1])?),

@@ -19,7 +19,7 @@ use self::rotation::Rotation;
 use super::floats::{Float, Floats, Source, Strides, is_float, with_float};
 use super::heads::{Heads, Operands};
 use super::scores::{Bias, KeyMask, Rule, Seen, Sinks, Sliding, Window};
-use crate::cpu::{Cpu, floats};
+use crate::cpu::{Cpu, floats, numbers};
 use crate::extended::eval_extended;
 use crate::kernels::{Compiled, Compiler};
 
@@ -180,7 +180,7 @@ impl GroupKernel {
         let (inputs, k) = (io.inputs, self.op.kv_num_heads);
         let Sizes { batch, len, size, .. } = call.sizes;
         let (ends, rest) = io.scratch.split_at_mut(lines::<i64>(batch));
-        let ends = &mut bytemuck::cast_slice_mut::<u8, i64>(ends)[..batch];
+        let ends: &mut [i64] = &mut numbers(ends)[..batch];
         ends.iter_mut().enumerate().for_each(|(batch, end)| *end = call.end(batch));
         let n_rotated = self.rotated_len(call.sizes);
         let (queries, scratch) = rest.split_at_mut(lines::<f32>(n_rotated));
