@@ -52,7 +52,7 @@ impl Rows {
     pub(crate) fn piece_len(self, threads: &dyn Threads, len: usize) -> usize {
         let row_len = self.len.max(1);
         let n_rows = len.div_ceil(row_len);
-        // On one thread, a row of any cost takes time.
+        // A row of any cost takes time.
         let by_rows = cancellable_parts(n_rows, MAX_ROWS);
         let n_parts = n_parts(threads, n_rows.saturating_mul(self.cost)).max(by_rows);
         per_part(threads, n_rows, n_parts) * row_len
@@ -83,6 +83,9 @@ pub(crate) fn elements_of<T: Element>(y: TensorViewMut<'_>) -> Result<&mut [T], 
         None => Err(wrong),
     }
 }
+
+/// The cost of copying a byte, in multiply-adds: as [`Rows::ELEMENTS`].
+pub(crate) const BYTE: usize = 3;
 
 /// Longer rows are processed in pieces of [`PIECE`].
 pub(crate) const LONG: usize = 1 << 20;

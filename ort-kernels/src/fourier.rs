@@ -97,12 +97,23 @@ pub fn transform<'a>(
 ) -> Planes<'a> {
     /// Multiply-adds per piece of a stage.
     const PIECE: usize = 1 << 22;
-    let (mut x, mut y, mut s) = (x, y, 1);
+    in_pieces(isa, roots, [x, y], PIECE, may_continue)
+}
+
+/// The same in pieces of some number of multiply-adds.
+fn in_pieces<'a>(
+    isa: crate::Isa,
+    roots: &[[f64; 2]],
+    [mut x, mut y]: [Planes<'a>; 2],
+    piece: usize,
+    may_continue: impl Fn() -> bool,
+) -> Planes<'a> {
+    let mut s = 1;
     for r in radices(roots.len()) {
         let run = s * LANES;
-        let n_runs = (PIECE / run / r).max(1);
+        let n_runs = (piece / run / r).max(1);
         // A run of a large prime has more terms than a piece.
-        let n_terms = (PIECE / run).next_multiple_of(TERMS).max(TERMS);
+        let n_terms = (piece / run).next_multiple_of(TERMS).max(TERMS);
         let pieces = y.re.chunks_mut(n_runs * run).zip(y.im.chunks_mut(n_runs * run));
         for (i, (re, im)) in pieces.enumerate() {
             for first in (0..r).step_by(n_terms) {
@@ -222,7 +233,11 @@ mod tests {
                 let [from, to] = Planes::pair(&mut scratch, n);
                 from.re.iter_mut().zip(&x).for_each(|(re, x)| *re = x[0]);
                 from.im.iter_mut().zip(&x).for_each(|(im, x)| *im = x[1]);
-                let found = transform(isa, &roots, from, to, || true);
+                // Some with runs in pieces of a few terms.
+                let found = match n % 3 {
+                    1 => in_pieces(isa, &roots, [from, to], 8 * LANES, || true),
+                    _ => transform(isa, &roots, from, to, || true),
+                };
                 // The definition has as many roundings.
                 let n_roundings = 2.0 * (radices(n).map(|r| r + 2).sum::<usize>() as f64 + 5.0);
                 for lane in 0..LANES {

@@ -286,9 +286,7 @@ pub(crate) fn compare<T: Element, Y: Element>(
 ///
 /// # Errors
 /// If there is none.
-pub(crate) fn common_shape<'a>(
-    shapes: impl IntoIterator<Item = &'a [usize]>,
-) -> Result<Shape, OpError> {
+pub fn common_shape<'a>(shapes: impl IntoIterator<Item = &'a [usize]>) -> Result<Shape, OpError> {
     let mut common = Shape::new();
     for shape in shapes {
         common = broadcast(&common, shape).ok_or_else(|| mismatch(&common, shape))?;

@@ -66,7 +66,7 @@ pub struct SessionBuilder {
     pub(crate) log: Log,
     cancel: Option<Cancel>,
     run_limits: RunLimits,
-    load_limits: LoadLimits,
+    pub(crate) load_limits: LoadLimits,
     pub(crate) external: External,
     pub(crate) initializers: Initializers,
 }
@@ -337,7 +337,7 @@ impl SessionBuilder {
         self.options.layout_block = layout_block(&self.providers);
         let pool = self.pool.pool(n_threads)?;
         let branches = self.branches.pool(&self.pool, &pool)?;
-        let share = memory_share();
+        let memory_share = memory_share();
         Ok(Resolved {
             packed_for: self.packed_for(),
             options: self.options,
@@ -357,7 +357,8 @@ impl SessionBuilder {
             activations_cap: self.activations_cap.unwrap_or(DEFAULT_CAP),
             cancel: clock.cancel(self.cancel),
             clock,
-            load_limits: self.load_limits.or_share(share),
+            load_limits: self.load_limits.or_share(memory_share),
+            memory_share,
             external: self.external,
             initializers: self.initializers,
             run_limits: self.run_limits,

@@ -18,6 +18,7 @@ use crate::external::External;
 use crate::initializers::Initializers;
 use crate::opened::{How, Opened};
 use crate::session::ValueDescription;
+use crate::threads::within_share;
 
 pub use self::weights::{DenormalWeights, denormal_weights};
 
@@ -135,7 +136,8 @@ fn computed(graph: &Graph<'_>) -> Vec<String> {
 fn opened(bytes: &ModelBytes) -> Result<Opened<'_>, SessionError> {
     let (limits, external) = (&Limits::default(), &External::default());
     let initializers = &Initializers::default();
-    Opened::of(bytes, How { limits, external, load: Load::Auto, initializers })
+    let how = How { limits, external, load: Load::Auto, initializers };
+    within_share(None, || Opened::of(bytes, how))
 }
 
 /// The values of a graph by name.

@@ -28,7 +28,8 @@ pub struct LoadLimits {
     pub max_depth: Option<usize>,
     /// Elements of a constant, or of any other value whose shape is known when the model is loaded.
     pub max_elements: Option<usize>,
-    /// Bytes of constants in addition to the model's own bytes: those that must be copied, sparse ones made dense,
+    /// Bytes that loading takes. A file counts if it is read or copied and not mapped, as do the decoded messages of a
+    /// `.onnx` file. Constants count in addition to the model's own bytes: those that must be copied, sparse ones made dense,
     /// folded ones, and packed ones. (The optimizer stops folding at this limit, without an error.) The memory that
     /// operators need during folding or shape inference counts as well.
     pub max_bytes: Option<usize>,

@@ -14,6 +14,7 @@ use crate::opened::{How, Opened};
 use crate::optimized::Optimized;
 use crate::owned::owned;
 use crate::session::Session;
+use crate::threads::within_share;
 
 pub use ort_graph::ModelInfo;
 pub use ort_graph::parsed::{
@@ -86,7 +87,8 @@ impl SessionBuilder {
         &self,
         path: impl AsRef<Path>,
     ) -> Result<Model<'static>, SessionError> {
-        self.read_model(ModelBytes::from_path(path, self.load)?)
+        let read = || ModelBytes::from_path(path, self.load);
+        self.read_model(within_share(self.load_limits.max_bytes, read)?)
     }
 
     /// The same for bytes.
@@ -96,7 +98,8 @@ impl SessionBuilder {
     pub fn read_model(&self, bytes: ModelBytes) -> Result<Model<'static>, SessionError> {
         let Self { limits, external, load, initializers, .. } = self;
         let how = How { limits, external, load: *load, initializers };
-        Ok(owned(Opened::of(&bytes, how)?.model))
+        let opened = within_share(self.load_limits.max_bytes, || Opened::of(&bytes, how));
+        Ok(owned(opened?.model))
     }
 
     /// Optimizes such a model, to save it, inspect it, or build a session from it.

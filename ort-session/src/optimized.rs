@@ -29,7 +29,7 @@ use crate::resolved::Resolved;
 use crate::run_memory::RunMemory;
 use crate::save::write_whole;
 use crate::session::{CacheUse, Metadata, Session};
-use crate::threads::{Pool, ScopedThreads, memory_share, scoped};
+use crate::threads::{Pool, ScopedThreads, scoped};
 use crate::unread_pages::release_pages;
 
 /// Attributes that only this runtime has. Without them, ONNX Runtime loads the file, and this runtime
@@ -360,8 +360,8 @@ impl Optimized {
             external_files,
         };
         let Resolved { providers, pool, branches, arena, activations_cap, .. } = settings;
-        let Resolved { run_limits, log, .. } = settings;
-        let run_limits = run_limits.or_share(left_by(&budget, &bytes, &external));
+        let Resolved { run_limits, memory_share, log, .. } = settings;
+        let run_limits = run_limits.or_share(left_by(&budget, memory_share, &bytes, &external));
         let run_memory = RunMemory::new(arena, activations_cap);
         profiler.note_whole("session_initialization");
         Ok(Session {
@@ -383,10 +383,15 @@ impl Optimized {
     }
 }
 
-/// What loading has left of the memory that a process may use by default.
-fn left_by(budget: &Budget, bytes: &ModelBytes, external: &[ModelBytes]) -> Option<usize> {
+/// What loading has left of the memory that the process may use by default.
+fn left_by(
+    budget: &Budget,
+    share: Option<usize>,
+    bytes: &ModelBytes,
+    external: &[ModelBytes],
+) -> Option<usize> {
     let is_copy = |it: &&ModelBytes| matches!(it.kind(), Kind::Heap | Kind::Sealed);
     let copies = std::iter::once(bytes).chain(external).filter(is_copy);
     let taken = copies.fold(budget.taken(), |sum, copy| sum.saturating_add(copy.len()));
-    memory_share().map(|share| share.saturating_sub(taken))
+    share.map(|share| share.saturating_sub(taken))
 }

@@ -59,6 +59,8 @@ pub(crate) struct Resolved {
     pub(crate) clock: Clock,
     pub(crate) run_limits: RunLimits,
     pub(crate) load_limits: LoadLimits,
+    /// The memory that the process may use by default.
+    pub(crate) memory_share: Option<usize>,
     pub(crate) external: External,
     pub(crate) initializers: Initializers,
 }

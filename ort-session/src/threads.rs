@@ -21,7 +21,7 @@ pub(crate) use self::branches::BranchOptions;
 pub use self::branches::ExecutionMode;
 pub use self::count::{MachineThreads, ThreadCount};
 pub use self::cpu_time::cpu_time;
-pub(crate) use self::memory::memory_share;
+pub(crate) use self::memory::{memory_share, within_share};
 pub(crate) use self::options::PoolOptions;
 pub use self::quota::CpuQuota;
 pub use self::shared::SharedPool;

@@ -63,7 +63,7 @@ impl Text {
 pub fn text_of(parts: &[&str]) -> Result<String, TensorError> {
     let len = parts.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
     let n_bytes = if len == 0 { 0 } else { len.saturating_add(CHUNK) };
-    let copied = N_BYTES.get().saturating_add(n_bytes);
+    let copied = N_BYTES.get().saturating_add(len).saturating_add(CHUNK);
     N_BYTES.set(copied % PERIOD);
     if copied >= PERIOD {
         go_on()?;

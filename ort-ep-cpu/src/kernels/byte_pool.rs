@@ -62,10 +62,13 @@ impl Geometry {
         let per_part = n_pixels.div_ceil(n_parts).max(1);
         let parts = y.chunks_mut((per_part * self.channels).max(1)).enumerate();
         Team::new(threads, n_pixels.div_ceil(per_part)).run(parts, |(part, y), _| {
-            let (mut pixels, mut pace) = (y.chunks_mut(self.channels), Pace::new());
-            let pixel = |(pixel, y): (usize, &mut [T])| self.pixel(x, pixel, (least, y), &mut pace);
-            // An error only says that the run was cancelled.
-            let _ = (part * per_part..).zip(&mut pixels).try_for_each(pixel);
+            let mut pace = Pace::new();
+            for (pixel, y) in (part * per_part..).zip(y.chunks_mut(self.channels)) {
+                if self.pixel(x, pixel, (least, y), &mut pace).is_err() {
+                    // The run was cancelled.
+                    return;
+                }
+            }
         });
     }
 

@@ -14,12 +14,10 @@ use ort_tensor::{DType, Inputs, Shape, TensorError, Word};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::parameters::Parameters;
+use crate::pieces::BYTE;
 use crate::strided::StridedCopy;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
-
-/// The cost of writing a byte, in multiply-adds: as [`Rows::ELEMENTS`](crate::pieces::Rows::ELEMENTS).
-const BYTE: usize = 3;
 
 #[derive(Debug)]
 struct StridedViewKernel {

@@ -2,16 +2,14 @@
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
+use ort_ops::infer::read_scalar;
 use ort_ops::ops::trilu::Trilu;
 use ort_tensor::{DType, Word};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::pieces::Rows;
+use crate::pieces::{BYTE, Rows};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
-
-/// The cost of writing a byte, in multiply-adds: as [`Rows::ELEMENTS`].
-const BYTE: usize = 3;
 
 #[derive(Debug)]
 struct TriluKernel {
@@ -32,10 +30,10 @@ impl TriluKernel {
         let &[.., n_rows, n_columns] = x.shape() else {
             return Ok(self.op.eval(io.inputs, io.outputs)?);
         };
-        let (op, k) = (self.op, Trilu::diagonal(io.inputs)?);
+        let (op, k) = (self.op, read_scalar(io.inputs, 1)?.unwrap_or(0));
         let y = io.outputs[0].tensor(x.dtype(), x.shape())?.into_words::<W>()?;
         let x = x.as_words::<W>()?;
-        let each = BYTE.saturating_mul(size_of::<W>());
+        let each = BYTE * size_of::<W>();
         let rows = Rows { len: n_columns, cost: n_columns.saturating_mul(each) };
         rows.for_each(io.threads, y, |start, y| {
             let first = start / n_columns;

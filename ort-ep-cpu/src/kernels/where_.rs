@@ -1,12 +1,12 @@
 //! Where of elements of any width: threads share the result, whose runs are copied, filled or selected.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::{Fact, OpError};
+use ort_graph::Fact;
 use ort_kernels::Isa;
 use ort_kernels::vec::{Lane, select};
-use ort_ops::broadcast::Runs;
+use ort_ops::broadcast::{Runs, common_shape};
 use ort_ops::ops::where_::Where;
-use ort_tensor::{DType, Shape, Word, broadcast};
+use ort_tensor::{DType, Shape, Word};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::pieces::Rows;
@@ -35,11 +35,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 impl State {
     fn new(shapes: &[&[usize]]) -> Result<Self, KernelError> {
         let &[condition, a, b] = shapes else { return Err(KernelError::ForeignState) };
-        let common = |left: &[usize], right: &[usize]| {
-            let (left, right) = (left.to_vec(), right.to_vec());
-            broadcast(&left, &right).ok_or(OpError::Shapes { what: "broadcasting", left, right })
-        };
-        let shape = common(&common(condition, a)?, b)?;
+        let shape = common_shape([condition, a, b])?;
         let runs = Runs::new(&shape, [condition, a, b])?;
         Ok(Self { shape, runs })
     }

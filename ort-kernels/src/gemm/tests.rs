@@ -257,3 +257,21 @@ fn scratch_for_a_product_suffices_for_fewer_rows() {
         }
     }
 }
+
+/// More rows than a piece has in one panel, and more panels than a piece.
+#[test]
+fn large_matrices_are_packed_in_pieces() {
+    for isa in Isa::all() {
+        let nr = f32::variant(isa).nr;
+        for (k, n) in [(70_000, 3), (700, 2 * 1500)] {
+            let data: Vec<f32> = (0..k * n).map(|i| (i % 8191) as f32).collect();
+            let mut packed = vec![f32::NAN; packed_b_len(isa, k, n)];
+            pack_b(isa, &Matrix::row_major(&data, k, n), &mut packed);
+            for (at, found) in packed.into_iter().enumerate() {
+                let (column, row) = (at / (k * nr) * nr + at % nr, at / nr % k);
+                let expected = if column < n { data[row * n + column] } else { 0.0 };
+                assert!(found == expected, "{isa:?} {k} {n}: row {row}, column {column}");
+            }
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, Pace, move_elements};
 
-use crate::infer::{folded, int_values};
+use crate::infer::{folded, read_scalar};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -40,15 +40,6 @@ impl Trilu {
         Ok(Arc::new(Self { is_upper: spec.flag("upper", true)? }))
     }
 
-    /// The diagonal in input 1.
-    ///
-    /// # Errors
-    /// If it is not an integer.
-    pub fn diagonal(inputs: Inputs<'_>) -> Result<i64, OpError> {
-        let k = inputs.optional_tensor(1)?.map(int_values).transpose()?;
-        Ok(k.and_then(|k| k.first().copied()).unwrap_or(0))
-    }
-
     /// The columns of row `i` that are kept for the diagonal `k`.
     pub fn kept(self, i: usize, k: i64, n_columns: usize) -> std::ops::Range<usize> {
         let diagonal = i64::try_from(i).unwrap_or(i64::MAX).saturating_add(k);
@@ -75,7 +66,7 @@ impl Operator for Trilu {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let k = Self::diagonal(inputs)?;
+        let k = read_scalar(inputs, 1)?.unwrap_or(0);
         let &[.., rows, columns] = x.shape() else {
             let found = x.shape().len();
             return Err(OpError::InputRank { index: 0, expected: "2 or more", found });

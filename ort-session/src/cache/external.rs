@@ -18,13 +18,18 @@ pub(super) fn of(
 ) -> Result<BTreeMap<String, ModelBytes>, SessionError> {
     let bytes = match source {
         Source::Bytes(bytes) if ort_onnx::is_onnx(bytes.as_slice()) => bytes.clone(),
-        Source::File(path) if is_onnx(path)? => ModelBytes::from_path(path, Load::Auto)?,
+        Source::File(path) if is_onnx(path)? => {
+            settings.bounded(|| ModelBytes::from_path(path, Load::Auto))?
+        }
         _ => return Ok(BTreeMap::new()),
     };
-    let mut model =
-        ort_onnx::decode(bytes.bytes(), &ort_onnx::Limits::default()).map_err(Box::new)?;
-    settings.initializers.release(&mut model);
-    settings.external.load(&model, &bytes, Load::Auto)
+    let load = || -> Result<_, SessionError> {
+        let model = ort_onnx::decode(bytes.bytes(), &ort_onnx::Limits::default());
+        let mut model = model.map_err(Box::new)?;
+        settings.initializers.release(&mut model);
+        settings.external.load(&model, &bytes, Load::Auto)
+    };
+    settings.or_cancelled("hash", settings.bounded(load))
 }
 
 /// Whether a file looks like a `.onnx` file.

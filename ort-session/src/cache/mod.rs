@@ -68,7 +68,7 @@ pub(crate) fn session(
     match search.found(&path, &of) {
         Ok(Some((mut session, _))) => {
             if let Err(why) = trust::narrow(&path, source.mode()) {
-                warn(&search.settings.log, &[format!("{}: {why}", path.display())]);
+                warn(&search.settings.log, &[why]);
             }
             session.metadata.load_time = start.elapsed();
             session.metadata.cache = CacheUse::Found;

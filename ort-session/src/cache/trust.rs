@@ -1,9 +1,11 @@
 //! Ownership and permissions of a cache folder: a session uses the files it maps with its user's
 //! rights.
 
-use std::fs::{self, DirBuilder, Metadata};
+use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
 use std::path::Path;
+
+use ort_loader::{Link, open_file};
 
 /// Creates a folder and its parents, accessible to this user only. It may exist.
 pub(super) fn create_folder(folder: &Path) -> io::Result<()> {
@@ -47,20 +49,22 @@ pub(super) fn mode_of(model: Option<&Path>) -> u32 {
     model.and_then(|path| fs::metadata(path).ok()).map_or(0o400, |found| mode(&found) & 0o444)
 }
 
-/// Takes away permissions of a packed file that its model no longer has.
-pub(super) fn narrow(path: &Path, most: u32) -> io::Result<()> {
-    let found = fs::metadata(path)?;
-    let kept = mode(&found) & 0o777 & most;
-    if kept == mode(&found) & 0o777 { Ok(()) } else { set_mode(path, kept) }
+/// Takes away permissions of a packed file that its model no longer has, but not of what a link leads to; the reason
+/// if that fails.
+pub(super) fn narrow(path: &Path, most: u32) -> Result<(), String> {
+    let said = |error: io::Error| format!("{}: {error}", path.display());
+    let file = open_file(path, Link::Refuse).map_err(|error| error.to_string())?;
+    let found = mode(&file.metadata().map_err(said)?) & 0o777;
+    if found & !most == 0 { Ok(()) } else { set_mode(&file, found & most).map_err(said) }
 }
 
 #[cfg(unix)]
-fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
-    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))
+fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
 }
 
 #[cfg(not(unix))]
-fn set_mode(_: &Path, _: u32) -> io::Result<()> {
+fn set_mode(_: &File, _: u32) -> io::Result<()> {
     Ok(())
 }
 

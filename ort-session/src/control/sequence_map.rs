@@ -43,7 +43,8 @@ impl Run<'_> {
             let made = self.iteration(&mut repeated, args?, &mut Targets::default())?;
             for (all, one) in mapped.iter_mut().zip(made) {
                 if let Some(held) = &held {
-                    held.more(one.n_bytes()).map_err(ControlError::TooMuch)?;
+                    let n_bytes = one.n_bytes().saturating_add(MIN_ITEM);
+                    held.more(n_bytes).map_err(ControlError::TooMuch)?;
                 }
                 all.push(one);
             }
@@ -51,6 +52,9 @@ impl Run<'_> {
         Ok(mapped.into_iter().map(Value::Sequence).collect())
     }
 }
+
+/// What an item takes in addition to its elements, in bytes.
+const MIN_ITEM: usize = 256;
 
 /// Item `at` of a sequence, or the tensor itself.
 fn item(view: ValueView<'_>, at: usize) -> Result<Arg<'_>, TensorError> {

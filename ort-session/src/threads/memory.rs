@@ -5,12 +5,20 @@
 
 use std::path::Path;
 
+use ort_tensor::within;
+
 use super::quota::{of_groups, text};
 
 /// Three quarters of the memory of the machine, or of the smallest control group of this process:
 /// the default limit of loading and of each run. `None` where the system does not report it.
 pub(crate) fn memory_share() -> Option<usize> {
     machine_bytes(Path::new("/")).map(|n_bytes| n_bytes / 4 * 3)
+}
+
+/// Calls `body`, which may allocate `most` bytes, by default this process's share.
+pub(crate) fn within_share<R>(most: Option<usize>, body: impl FnOnce() -> R) -> R {
+    let most = most.or_else(memory_share).unwrap_or(usize::MAX);
+    within(most, most, body)
 }
 
 /// `root` is `/` outside tests.

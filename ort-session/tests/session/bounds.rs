@@ -10,7 +10,8 @@ use ort_onnx::schema::{
 use ort_session::provider::Reference;
 use ort_session::{
     Cancel, DType, Dim, LimitError, LoadLimitError, LoadLimits, ModelBytes, OpError, RunError,
-    RunLimits, RunOptions, Session, SessionError, Tensor, TensorError, Type, ValueDescription,
+    RunLimits, RunOptions, Session, SessionBuilder, SessionError, Tensor, TensorError, Type,
+    ValueDescription,
 };
 
 use crate::model::{of_text, of_text_at};
@@ -125,6 +126,16 @@ fn strings_too_large_for_memory_are_refused() {
             assert!(is_refused(&error), "{n:?}: {error}");
         }
     }
+}
+
+#[test]
+fn a_model_that_is_only_read_is_within_the_limit() {
+    let limits = LoadLimits { max_bytes: Some(100), ..LoadLimits::default() };
+    let bytes = || Model::new("Relu", 1).input("x", 1, &[None]).bytes();
+    let read = |builder: SessionBuilder| builder.read_model(bytes()).map(drop);
+    assert!(read(Session::builder()).is_ok());
+    let error = read(Session::builder().load_limits(limits)).unwrap_err();
+    assert!(matches!(error, SessionError::Onnx(_)), "{error}");
 }
 
 #[test]

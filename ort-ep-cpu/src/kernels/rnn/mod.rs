@@ -17,13 +17,12 @@ mod tests;
 use ort_ep::{Io, Kernel, KernelError, OneThread, Prepared};
 use ort_graph::OpError;
 use ort_ops::ops::rnn::{self, Cell, Rnn};
-use ort_tensor::{DType, Inputs, Output};
+use ort_tensor::{DType, Inputs, Output, Pace};
 
 use self::parameters::{Layer, Parameters};
 use self::pass::Pass;
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Cpu, Team, floats, n_parts};
-use crate::pieces::wanted;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -174,7 +173,9 @@ impl RnnKernel {
         for (d, memory) in memory.chunks_exact_mut(each.max(1)).enumerate() {
             let memory = self.split(sizes, memory);
             let (history, last) = self.results(sizes, self.directions[d].is_reverse, &memory);
-            for (i, row) in wanted(history.chunks_exact(hidden)).enumerate() {
+            let mut pace = Pace::new();
+            for (i, row) in history.chunks_exact(hidden).enumerate() {
+                pace.go(hidden)?;
                 let (t, b) = (i / batch, i % batch);
                 let at = match self.is_batch_first {
                     true => (b * steps + t) * n + d,
