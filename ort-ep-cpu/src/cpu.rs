@@ -232,7 +232,9 @@ pub(crate) fn n_parts(threads: &dyn Threads, cost: usize) -> usize {
 /// How many of `n` equal items a part gets, for at most `n_parts` parts and minimal work for
 /// the busiest thread: 28 rows are 4 parts of 7 for two threads, not 7 of 4.
 pub(crate) fn per_part(threads: &dyn Threads, n: usize, n_parts: usize) -> usize {
-    let sizes = (1..=n_parts).rev().map(|n_parts| n.div_ceil(n_parts).max(1));
+    // More parts than this are balanced, whatever their size.
+    const MOST_TRIED: usize = 1 << 10;
+    let sizes = (1..=n_parts).rev().map(|n_parts| n.div_ceil(n_parts).max(1)).take(MOST_TRIED);
     let most = |size: &usize| n.div_ceil(*size).div_ceil(threads.count()) * size;
     sizes.min_by_key(most).unwrap_or(n.max(1))
 }

@@ -15,7 +15,7 @@ use ort_tensor::{n_elements, with_dtype};
 /// # Errors
 /// If its elements are not floats.
 pub(crate) fn read(view: TensorView<'_>) -> Result<Vec<f64>, OpError> {
-    read_as(view).map(Cow::into_owned)
+    owned(read_as(view)?)
 }
 
 /// The elements of a float tensor as another float type; borrowed if it is the same.
@@ -29,6 +29,17 @@ pub(crate) fn read_as<R: Number>(view: TensorView<'_>) -> Result<Cow<'_, [R]>, O
     with_dtype!(view.dtype(), float, T => {
         Ok(Cow::Owned(collected(view.as_slice::<T>()?.iter().map(|&x| R::from_f64(Number::to_f64(x))))?))
     }, else => Err(TensorError::DType { expected: DType::F32, found: view.dtype() }.into()))
+}
+
+/// The elements themselves, copied if they are borrowed.
+///
+/// # Errors
+/// If there is no memory for a copy, or the run was cancelled.
+pub(crate) fn owned<R: Number>(values: Cow<'_, [R]>) -> Result<Vec<R>, OpError> {
+    match values {
+        Cow::Owned(values) => Ok(values),
+        Cow::Borrowed(values) => Ok(collected(values.iter().copied())?),
+    }
 }
 
 /// The `len` elements of the float tensor at `index`.

@@ -85,12 +85,12 @@ impl Run<'_> {
     ) -> Result<Vec<Value>, RunError> {
         let Task { plan, args, selection, outputs } = *task;
         let mut layout = self.planned(plan, || plan.layout(selection, args))?;
-        let mut held = self.watch.map(|watch| watch.start(plan, &layout));
+        let mut held = self.watch.map(|watch| watch.start(plan, &layout, 0));
         if let Some(Err(RunError::Limit(LimitError::Bytes { .. }))) = held
             && !layout.is_tight
         {
             layout = self.planned(plan, || plan.tight_layout(selection, args, &layout))?;
-            held = self.watch.map(|watch| watch.start(plan, &layout));
+            held = self.watch.map(|watch| watch.start(plan, &layout, 0));
         }
         let held = held.transpose()?;
         let inputs: SmallVec<[_; 8]> = args.inputs.iter().copied().map(Some).collect();
@@ -98,8 +98,15 @@ impl Run<'_> {
         let frame = Frame { plan, layout: &layout, given, outputs, held: held.as_ref() };
         let mut state = self.memory.take(plan, &layout)?;
         let result = self.frame(&frame, &mut state, targets);
-        self.memory.put(plan, state);
+        drop(held);
+        self.put(plan, state);
         result
+    }
+
+    /// Returns the memory of a plan that has run.
+    fn put(&self, plan: &Plan, state: Box<State>) {
+        let left = self.watch.and_then(Watch::left);
+        self.memory.put(plan, state, left.map_or(usize::MAX, |(_, left)| left));
     }
 
     /// A layout, for which kernels prepare.
@@ -122,6 +129,9 @@ impl Run<'_> {
         state: &mut State,
         targets: &mut Targets<'_>,
     ) -> Result<Vec<Value>, RunError> {
+        if let Some((_, left)) = self.watch.and_then(Watch::left) {
+            self.memory.release_over(left);
+        }
         let mut done = frame.check(targets);
         if done.is_ok() {
             let mut arena = BranchArena::whole(state, targets);
@@ -134,7 +144,7 @@ impl Run<'_> {
             frame.collect(&mut state.made)
         };
         let result = done.and_then(|()| {
-            let collected = caught(collect);
+            let collected = self.bounded(|| caught(collect));
             collected.unwrap_or_else(|message| Err(panicked_outside_steps(frame.plan, message)))
         });
         for &id in &frame.layout.made {
@@ -250,7 +260,7 @@ impl Run<'_> {
     }
 
     /// Calls `body` within the run's remaining memory, and with cancellation.
-    fn bounded<R>(&self, body: impl FnOnce() -> R) -> R {
+    pub(crate) fn bounded<R>(&self, body: impl FnOnce() -> R) -> R {
         let Some(watch) = self.watch else { return body() };
         let body = || match watch.left() {
             Some((limit, left)) => within(limit, left, body),

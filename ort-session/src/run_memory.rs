@@ -73,6 +73,13 @@ impl RunMemory {
         Some(Self { arena: self.arena, cap, kept, spares: Some(spares), n_runs })
     }
 
+    /// Releases memory of dropped values if more than `most` bytes are retained.
+    pub(crate) fn release_over(&self, most: usize) {
+        if let Some(spares) = &self.spares {
+            spares.release_over(most);
+        }
+    }
+
     /// Memory for an output of a run, with any content.
     pub(crate) fn output(&self, dtype: DType, shape: &[usize]) -> Result<Tensor, TensorError> {
         let n_bytes = n_elements(shape).and_then(|n| dtype.n_bytes(n));
@@ -96,10 +103,10 @@ impl RunMemory {
         Ok(state)
     }
 
-    /// Takes back the memory of a run.
-    pub(crate) fn put(&self, plan: &Plan, state: Box<State>) {
+    /// Takes back the memory of a run, to retain it if all retained memory is at most `most` bytes then.
+    pub(crate) fn put(&self, plan: &Plan, state: Box<State>, most: usize) {
         let n_bytes = state.arena.len();
-        if self.kept.fetch_add(n_bytes, Ordering::Relaxed) + n_bytes > self.cap {
+        if self.kept.fetch_add(n_bytes, Ordering::Relaxed) + n_bytes > self.cap.min(most) {
             self.forget(&state);
         } else if let Some(state) = plan.pool.put(state) {
             self.forget(&state);

@@ -59,7 +59,9 @@ pub use crate::float8::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0};
 pub use crate::growing::GrowingTensor;
 pub use crate::io::{Inputs, Memory, Output};
 pub use crate::packed::{pack, unpack};
-pub use crate::room::{Room, charge, collected, filled, try_collected, with_room, within};
+pub use crate::room::{
+    Room, allowance_left, charge, collected, filled, try_collected, with_room, within,
+};
 pub use crate::shape::{Shape, broadcast, broadcast_strides, n_elements, row_major_strides};
 pub use crate::spares::reusing;
 pub use crate::tensor::{Tensor, materialize};

@@ -104,6 +104,11 @@ impl Drop for Lease {
     }
 }
 
+/// The rest of this thread's allowance in bytes: `usize::MAX` without one.
+pub fn allowance_left() -> usize {
+    ALLOWANCE.get().left
+}
+
 /// Checks that `n_bytes` are left.
 ///
 /// # Errors

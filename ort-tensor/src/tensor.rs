@@ -310,8 +310,9 @@ impl Tensor {
         }
         let view = self.unaligned_view();
         let old = view.as_bytes().ok_or_else(|| view.missing(Missing::Released))?;
+        check(len)?;
         let room = len.max(old.len().saturating_mul(2));
-        let mut buf = memory.buf(room).filter(|_| room > 0);
+        let mut buf = memory.buf(room).filter(|_| room > 0 && check(room).is_ok());
         let mut buf = buf.take().or_else(|| memory.buf(len)).ok_or_else(too_large)?;
         let _has_room = buf.set_len(len);
         let rows =

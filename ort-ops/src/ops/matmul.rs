@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Element, Inputs, Output, Shape, TensorError, TensorView, broadcast_strides, by_pieces,
-    collected, n_elements, row_major_strides, with_dtype, with_room,
+    DType, Element, Inputs, Output, Pace, Room, Shape, TensorError, TensorView, broadcast_strides,
+    by_pieces, collected, n_elements, row_major_strides, with_dtype,
 };
 
 use crate::accumulate::{Accumulate, Sum, multiply_add, zeros};
@@ -165,16 +165,17 @@ impl<S: Sum> Operand<S> {
         }
         let own = row_major_strides(x.shape());
         let strides: Shape = perm.iter().map(|&axis| own[axis]).collect();
-        let mut data = with_room(source.len())?;
+        let (mut data, mut pace) = (Room::with_room(source.len())?, Pace::new());
         let (outer, matrix) = shape.split_at(shape.len() - 2);
         for start in Offsets::new(outer, &strides) {
             for row in 0..matrix[0] {
                 let first = start + row * strides[outer.len()];
                 let step = strides[outer.len() + 1];
-                data.extend((0..matrix[1]).map(|column| source[first + column * step].widen()));
+                pace.go(matrix[1])?;
+                data.extend((0..matrix[1]).map(|column| source[first + column * step].widen()))?;
             }
         }
-        Ok(Self { shape, data })
+        Ok(Self { shape, data: data.into_vec() })
     }
 }
 

@@ -53,11 +53,7 @@ impl Run<'_> {
             stacks.add(&body.plan.graph, made, &targeted)?;
             trip += 1;
         }
-        drop(repeated);
-        let carried = carried.into_iter().map(Arg::into_value);
-        let mut outputs = carried.collect::<Result<Vec<Value>, _>>()?;
-        outputs.extend(stacks.into_values(body)?);
-        Ok(outputs)
+        stacks.into_outputs(carried, body)
     }
 }
 

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 pub(crate) use self::scan::ScanSpec;
 use crate::plan::{Action, SubPlan};
-use crate::run::{Arg, ControlError, Repeated, Run, Targets, Views};
+use crate::run::{Arg, ControlError, Repeated, Reservation, Run, Targets, Views};
 
 /// The inputs of one iteration.
 type Arguments<'v> = SmallVec<[Arg<'v>; 8]>;
@@ -59,6 +59,24 @@ impl Run<'_> {
     ) -> Result<Vec<Value>, ControlError> {
         self.watch.map_or(Ok(()), |watch| watch.iteration())?;
         body.run(args, targets).map_err(ControlError::Run)
+    }
+}
+
+/// What an item of a list takes in addition to its elements, in bytes.
+const ITEM_BYTES: usize = 256;
+
+/// Counts the memory of a loop's results, if the run has a limit.
+#[derive(Debug)]
+struct Held<'r>(Option<Reservation<'r>>);
+
+impl<'r> Held<'r> {
+    /// Nothing yet.
+    fn new(run: &Run<'r>) -> Self {
+        Self(run.watch.map(|watch| watch.nothing_yet()))
+    }
+
+    fn more(&self, n_bytes: usize) -> Result<(), ControlError> {
+        self.0.as_ref().map_or(Ok(()), |held| held.more(n_bytes).map_err(ControlError::TooMuch))
     }
 }
 

@@ -4,11 +4,11 @@
 
 use ort_ep::KernelError;
 use ort_graph::{Attr, Node, OpError};
-use ort_tensor::{Tensor, TensorError, Value, ValueView};
+use ort_tensor::{Room, Tensor, TensorError, Value, ValueView};
 
 use super::slices::{Sliced, pad_to, prefix, slice};
 use super::stack::{Along, Stacks, empty, stacked};
-use super::{Arguments, captures, first};
+use super::{Arguments, Held, captures, first};
 use crate::plan::SubPlan;
 use crate::run::{Arg, ControlError, Repeated, Run, Views};
 
@@ -107,11 +107,7 @@ impl Run<'_> {
             states = made.by_ref().take(n_states).map(Arg::Moved).collect();
             stacks.add(&body.plan.graph, made, &targeted)?;
         }
-        drop(repeated);
-        let states = states.into_iter().map(Arg::into_value);
-        let mut outputs = states.collect::<Result<Vec<Value>, _>>()?;
-        outputs.extend(stacks.into_values(body)?);
-        Ok(outputs)
+        stacks.into_outputs(states, body)
     }
 
     /// Version 8: the same for each entry of the batch, up to its sequence length; the rest
@@ -138,42 +134,43 @@ impl Run<'_> {
                 return Err(OpError::InputValue { index: index + 1, what }.into());
             }
         }
+        let held = Held::new(self);
         let mut entries: Vec<Vec<Value>> = Vec::new();
         for entry in 0..n {
             // bounded: by the inputs and outputs of the graph
             let mut values = Vec::with_capacity(own.len());
             for (index, view) in own.iter().enumerate() {
                 let view = view.ok_or(TensorError::MissingInput { index: index + 1 })?.tensor()?;
-                let mut value = slice(view, 0, entry)?;
+                let mut value = self.bounded(|| slice(view, 0, entry))?;
                 if let (true, Some(lengths)) = (index >= first_scanned, &lengths) {
-                    value = prefix(&value, first(&lengths[entry.min(lengths.len())..], 0)?)?;
+                    let length = first(&lengths[entry.min(lengths.len())..], 0)?;
+                    value = self.bounded(|| prefix(&value, length))?;
                 }
                 values.push(value);
             }
             let views: Vec<_> = values.iter().map(|value| Some(value.view())).collect();
             let unbatched = ScanSpec { is_batched: false, ..scan.clone() };
-            entries.push(self.run_plain_scan(body, &unbatched, &views, inputs)?);
+            let made = self.run_plain_scan(body, &unbatched, &views, inputs)?;
+            held.more(made.iter().map(Value::held_bytes).fold(0, usize::saturating_add))?;
+            entries.push(made);
         }
-        let length = own.get(first_scanned).copied().flatten();
-        let length = length
-            .map(ValueView::tensor)
-            .transpose()?
-            .map_or(0, |view| view.shape().get(1).copied().unwrap_or(0));
+        let scanned =
+            own.get(first_scanned).copied().flatten().map(ValueView::tensor).transpose()?;
+        let length = scanned.and_then(|view| view.shape().get(1).copied()).unwrap_or(0);
         let n_outputs = body.plan.graph.outputs().len();
         // bounded: by the inputs and outputs of the graph
         let mut outputs = Vec::with_capacity(n_outputs);
         for i in 0..n_outputs {
-            // bounded: by the completed iterations
-            let mut column = Vec::with_capacity(n);
-            for made in &entries {
-                let value =
-                    if i < first_scanned { made[i].clone() } else { pad_to(&made[i], length)? };
-                column.push(value.as_tensor()?.clone());
-            }
-            outputs.push(match column.is_empty() {
-                true => nothing(body, i)?,
-                false => stacked(&column, 0, false)?,
-            });
+            let padded = |made: &Vec<Value>| match i < first_scanned {
+                true => Ok(made[i].clone()),
+                false => pad_to(&made[i], length),
+            };
+            let output = self.bounded(|| match entries.is_empty() {
+                true => nothing(body, i),
+                false => batch_of(entries.iter().map(padded)),
+            })?;
+            held.more(output.held_bytes())?;
+            outputs.push(output);
         }
         Ok(outputs)
     }
@@ -184,6 +181,17 @@ impl ScanSpec {
         let axis = self.output_axes.get(output).copied().unwrap_or(0);
         Along { axis, is_reversed: self.output_reversed.get(output) == Some(&true) }
     }
+}
+
+/// The entries of a batch, stacked.
+fn batch_of(
+    entries: impl Iterator<Item = Result<Value, KernelError>>,
+) -> Result<Value, KernelError> {
+    let mut tensors = Room::new();
+    for entry in entries {
+        tensors.push(entry?.as_tensor()?.clone())?;
+    }
+    stacked(&tensors, 0, false)
 }
 
 /// An output of an empty batch.

@@ -6,7 +6,7 @@
 use ort_graph::OpError;
 use ort_tensor::{TensorError, Value, ValueView};
 
-use super::{Arguments, captures};
+use super::{Arguments, Held, ITEM_BYTES, captures};
 use crate::plan::SubPlan;
 use crate::run::{Arg, ControlError, Repeated, Run, Targets, Views};
 
@@ -35,26 +35,20 @@ impl Run<'_> {
         let n_outputs = body.plan.graph.outputs().len();
         // bounded: by the number of items
         let mut mapped = vec![Vec::with_capacity(length); n_outputs];
-        let held = self.watch.map(|watch| watch.nothing_yet());
+        let held = Held::new(self);
         let captures = captures(body, outer)?;
         let mut repeated = Repeated::new(self, &body.plan, &captures);
         for i in 0..length {
             let args: Result<Arguments<'_>, _> = views.iter().map(|&view| item(view, i)).collect();
             let made = self.iteration(&mut repeated, args?, &mut Targets::default())?;
             for (all, one) in mapped.iter_mut().zip(made) {
-                if let Some(held) = &held {
-                    let n_bytes = one.n_bytes().saturating_add(MIN_ITEM);
-                    held.more(n_bytes).map_err(ControlError::TooMuch)?;
-                }
+                held.more(one.held_bytes().saturating_add(ITEM_BYTES))?;
                 all.push(one);
             }
         }
         Ok(mapped.into_iter().map(Value::Sequence).collect())
     }
 }
-
-/// What an item takes in addition to its elements, in bytes.
-const MIN_ITEM: usize = 256;
 
 /// Item `at` of a sequence, or the tensor itself.
 fn item(view: ValueView<'_>, at: usize) -> Result<Arg<'_>, TensorError> {

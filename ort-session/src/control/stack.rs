@@ -11,8 +11,9 @@ use ort_graph::{Dim, Graph, OpError, ValueId};
 use ort_tensor::{DType, Memory, Shape, Tensor, TensorError, TensorViewMut, Value};
 
 use super::slices::{are_contiguous, put};
+use super::{Arguments, Held, ITEM_BYTES};
 use crate::plan::{Layout, Place, SubPlan};
-use crate::run::{ControlError, Memory as Target, Reservation, Run, Targets};
+use crate::run::{Arg, ControlError, Memory as Target, Run, Targets};
 
 /// The stacked outputs of a loop.
 #[derive(Debug)]
@@ -20,8 +21,8 @@ pub(super) struct Stacks<'r> {
     stacks: Vec<Stack>,
     /// The first stacked output of the body; the rest follow.
     first: usize,
-    memory: &'r dyn Memory,
-    held: Option<Reservation<'r>>,
+    run: &'r Run<'r>,
+    held: Held<'r>,
 }
 
 #[derive(Debug)]
@@ -69,8 +70,8 @@ impl<'r> Stacks<'r> {
             let Along { axis, is_reversed } = along(i);
             Stack { axis, is_reversed, n, n_done: 0, made: Made::Nothing }
         };
-        let held = run.watch.map(|watch| watch.nothing_yet());
-        Self { stacks: (0..n_stacks).map(stack).collect(), first, memory: run.memory, held }
+        let held = Held::new(run);
+        Self { stacks: (0..n_stacks).map(stack).collect(), first, run, held }
     }
 
     /// The slices that the next iteration of a body with this layout writes directly.
@@ -79,16 +80,15 @@ impl<'r> Stacks<'r> {
         graph: &Graph,
         layout: &Layout,
     ) -> Result<Targets<'_>, ControlError> {
-        let outputs = graph.outputs();
+        let (run, outputs) = (self.run, graph.outputs());
         let mut targets = Vec::new();
         for (stack, &id) in self.stacks.iter_mut().zip(&outputs[self.first..]) {
             let is_once = outputs.iter().filter(|&&other| other == id).count() == 1;
             let Place::Own { dtype, shape } = &*layout.places[id.index()] else { continue };
-            if is_once && let Some(slice) = stack.slice(*dtype, shape, self.memory)? {
-                if let Some(held) = &self.held {
-                    let n_bytes = slice.view().as_bytes().map_or(0, <[u8]>::len);
-                    held.more(n_bytes).map_err(ControlError::TooMuch)?;
-                }
+            if is_once
+                && let Some(slice) = run.bounded(|| stack.slice(*dtype, shape, run.memory))?
+            {
+                self.held.more(slice.view().as_bytes().map_or(0, <[u8]>::len))?;
                 targets.push((id, Target::Fixed(slice)));
             }
         }
@@ -106,21 +106,39 @@ impl<'r> Stacks<'r> {
         for (stack, id) in self.stacks.iter_mut().zip(&graph.outputs()[self.first..]) {
             if !was_target.contains(id) {
                 let value = made.next().ok_or(TensorError::MissingInput { index: 0 })?;
-                if let Some(held) = &self.held {
-                    held.more(value.as_tensor()?.n_bytes()).map_err(ControlError::TooMuch)?;
-                }
-                stack.put(value, self.memory)?;
+                let is_listed = value.as_tensor()?.dtype().word_bytes().is_none();
+                let list_bytes = if is_listed { ITEM_BYTES } else { 0 };
+                self.held.more(value.held_bytes().saturating_add(list_bytes))?;
+                self.run.bounded(|| stack.put(value, self.run.memory))?;
             }
             stack.n_done += 1;
         }
         Ok(())
     }
 
-    /// The stacked outputs.
-    pub(super) fn into_values(self, body: &SubPlan) -> Result<Vec<Value>, KernelError> {
-        let first = self.first;
-        let stacks = self.stacks.into_iter().enumerate();
-        stacks.map(|(i, stack)| stack.into_value(|| empty(body, first + i))).collect()
+    /// The outputs of the loop: its carried values, then what was stacked.
+    pub(super) fn into_outputs(
+        self,
+        carried: Arguments<'_>,
+        body: &SubPlan,
+    ) -> Result<Vec<Value>, ControlError> {
+        let (run, held, first) = (self.run, &self.held, self.first);
+        // bounded: by the inputs and outputs of the graph
+        let mut outputs = Vec::with_capacity(carried.len() + self.stacks.len());
+        for arg in carried {
+            outputs.push(match arg {
+                Arg::Moved(value) => value,
+                Arg::View(view) => {
+                    let value = run.bounded(|| view.to_value())?;
+                    held.more(value.held_bytes())?;
+                    value
+                }
+            });
+        }
+        for (i, stack) in self.stacks.into_iter().enumerate() {
+            outputs.push(run.bounded(|| stack.into_value(|| empty(body, first + i)))?);
+        }
+        Ok(outputs)
     }
 }
 

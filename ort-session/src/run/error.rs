@@ -40,7 +40,7 @@ pub enum RunError {
         /// The value.
         value: String,
     },
-    /// A copy of an output that is an input or capture cannot be allocated.
+    /// A copy of an output that is an input or capture cannot be allocated, or is over the limit of the run.
     #[error("cannot allocate output `{value}`")]
     NoMemory {
         /// The output.

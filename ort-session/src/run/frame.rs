@@ -211,9 +211,7 @@ impl<'a> Frame<'a> {
                 }
                 Place::Input { .. } | Place::Capture { .. } => {
                     let view = self.view(place, id, Values { made, targets: &none });
-                    view.ok().flatten().map(ValueView::to_value).transpose().map_err(|_| {
-                        RunError::NoMemory { value: self.plan.graph.value(id).name.clone() }
-                    })?
+                    view.ok().flatten().map(|view| self.copied(id, view)).transpose()?
                 }
                 _ if is_last => made.take(id),
                 _ => made.get(id).cloned(),
@@ -221,6 +219,15 @@ impl<'a> Frame<'a> {
             collected.push(value.ok_or_else(|| self.not_computed(id))?);
         }
         Ok(collected)
+    }
+
+    /// A copy of an input or capture, as an output.
+    fn copied(&self, id: ValueId, view: ValueView<'_>) -> Result<Value, RunError> {
+        let copy = view.to_value().ok().filter(|copy| {
+            let held = self.held.map(|held| held.more(copy.held_bytes()));
+            held.is_none_or(|held| held.is_ok())
+        });
+        copy.ok_or_else(|| RunError::NoMemory { value: self.plan.graph.value(id).name.clone() })
     }
 
     /// An input that was moved in, as an output.

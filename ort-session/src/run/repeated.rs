@@ -7,12 +7,13 @@
 
 use std::sync::Arc;
 
-use ort_tensor::{TensorError, Value, ValueView};
+use ort_tensor::{Value, ValueView};
 use smallvec::SmallVec;
 
 use super::error::RunError;
 use super::frame::Frame;
 use super::targets::Targets;
+use super::watch::Reservation;
 use super::{Given, Run};
 use crate::check::check_body_inputs;
 use crate::plan::{Args, Layout, Plan, State};
@@ -34,17 +35,15 @@ pub(crate) struct Repeated<'r> {
     captures: &'r [ValueView<'r>],
     /// The layout of the last iteration, and its memory.
     ready: Option<(Arc<Layout>, Box<State>)>,
+    /// Counts what the last iteration returned, until the next starts.
+    returned: Option<Reservation<'r>>,
 }
 
 impl Arg<'_> {
-    /// The value itself, copied if it is borrowed.
-    ///
-    /// # Errors
-    /// If there is no memory for a copy.
-    pub(crate) fn into_value(self) -> Result<Value, TensorError> {
+    fn moved(&self) -> Option<&Value> {
         match self {
-            Self::View(view) => view.to_value(),
-            Self::Moved(value) => Ok(value),
+            Self::View(_) => None,
+            Self::Moved(value) => Some(value),
         }
     }
 
@@ -58,7 +57,7 @@ impl Arg<'_> {
 
 impl<'r> Repeated<'r> {
     pub(crate) fn new(run: &'r Run<'r>, plan: &'r Plan, captures: &'r [ValueView<'r>]) -> Self {
-        Self { run, plan, captures, ready: None }
+        Self { run, plan, captures, ready: None, returned: None }
     }
 
     /// [`Repeated::lay_out`] on inputs of the declared shapes.
@@ -85,7 +84,7 @@ impl<'r> Repeated<'r> {
                 Some((before, _)) => plan.looser_layout(&plan.whole, &views, before),
             })?;
             if let Some((_, state)) = before {
-                memory.put(plan, state);
+                self.run.put(plan, state);
             }
             let state = memory.take(plan, &layout)?;
             self.ready = Some((layout, state));
@@ -106,7 +105,11 @@ impl<'r> Repeated<'r> {
         let Some((layout, state)) = &mut self.ready else {
             return Err(RunError::NotComputed { value: String::new() });
         };
-        let inputs = self.plan.graph.inputs();
+        self.returned = None;
+        let (plan, watch) = (self.plan, self.run.watch);
+        let n_moved = watch.map_or(0, |watch| watch.n_bytes(args.iter().filter_map(Arg::moved)));
+        let held = watch.map(|watch| watch.start(plan, layout, n_moved)).transpose()?;
+        let inputs = plan.graph.inputs();
         let mut given: SmallVec<[Option<ValueView<'_>>; 8]> = SmallVec::new();
         for (arg, &id) in args.into_iter().zip(inputs) {
             given.push(match arg {
@@ -118,19 +121,20 @@ impl<'r> Repeated<'r> {
             });
         }
         let given = Given { inputs: &given, captures: self.captures };
-        let outputs = self.plan.graph.outputs().iter().copied();
+        let outputs = plan.graph.outputs().iter().copied();
         let outputs: SmallVec<[_; 8]> = outputs.filter(|&id| !targets.has(id)).collect();
-        let held = self.run.watch.map(|watch| watch.start(self.plan, layout)).transpose()?;
-        let plan = self.plan;
         let frame = Frame { plan, layout, given, outputs: &outputs, held: held.as_ref() };
-        self.run.frame(&frame, state, targets)
+        let returned = self.run.frame(&frame, state, targets)?;
+        drop(held);
+        self.returned = watch.map(|watch| watch.holding(watch.n_bytes(&returned)));
+        Ok(returned)
     }
 }
 
 impl Drop for Repeated<'_> {
     fn drop(&mut self) {
         if let Some((_, state)) = self.ready.take() {
-            self.run.memory.put(self.plan, state);
+            self.run.put(self.plan, state);
         }
     }
 }

@@ -70,18 +70,21 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Checks before a plan runs, such as the body of a loop, and counts its memory.
+    /// Checks before a plan runs, such as the body of a loop, and counts its memory and the inputs that are moved in,
+    /// of `n_moved` bytes.
     ///
     /// # Errors
     /// If the run must stop, or exceeds its memory limit.
-    pub(crate) fn start(&self, plan: &Plan, layout: &Layout) -> Result<Reservation<'_>, RunError> {
+    pub(crate) fn start(
+        &self,
+        plan: &Plan,
+        layout: &Layout,
+        n_moved: usize,
+    ) -> Result<Reservation<'_>, RunError> {
         self.check(plan, None)?;
-        let planned = match self.limits.max_bytes {
-            None => 0,
-            Some(_) => layout.arena_bytes.saturating_add(layout.own_bytes).min(usize::MAX / 4),
-        };
+        let planned = layout.arena_bytes.saturating_add(layout.own_bytes).saturating_add(n_moved);
         let held = self.nothing_yet();
-        match held.add(planned) {
+        match held.more(planned.min(usize::MAX / 4)) {
             Ok(()) => Ok(held),
             Err(TooMuch { limit, found }) => {
                 let most = (0..plan.steps.len()).max_by_key(|&i| layout.live_bytes.get(i));
@@ -91,15 +94,30 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// The size of values in memory, if it is limited.
+    pub(super) fn n_bytes<'v>(&self, values: impl IntoIterator<Item = &'v Value>) -> usize {
+        match self.limits.max_bytes {
+            None => 0,
+            Some(_) => values.into_iter().map(Value::held_bytes).fold(0, usize::saturating_add),
+        }
+    }
+
     /// The limit of bytes, and the rest of it; `None` without one.
     pub(super) fn left(&self) -> Option<(usize, usize)> {
         let limit = self.limits.max_bytes?;
         Some((limit, limit.saturating_sub(self.n_bytes.load(Ordering::Relaxed))))
     }
 
-    /// An empty reservation, for the results of a loop's iterations.
+    /// An empty reservation, for the results of iterations.
     pub(crate) fn nothing_yet(&self) -> Reservation<'_> {
         Reservation { watch: self, counted: AtomicUsize::new(0) }
+    }
+
+    /// Counts memory that is already in use.
+    pub(super) fn holding(&self, n_bytes: usize) -> Reservation<'_> {
+        let held = self.nothing_yet();
+        let _over_limit = held.add(n_bytes);
+        held
     }
 
     /// Counts an iteration of a loop.
@@ -163,12 +181,9 @@ impl Reservation<'_> {
         }
     }
 
-    /// Counts results of an iteration of a loop.
+    /// Counts memory that no layout does.
     pub(crate) fn more(&self, n_bytes: usize) -> Result<(), TooMuch> {
-        if self.watch.limits.max_bytes.is_none() {
-            return Ok(());
-        }
-        self.add(n_bytes)
+        self.watch.limits.max_bytes.map_or(Ok(()), |_| self.add(n_bytes))
     }
 
     fn add(&self, n_bytes: usize) -> Result<(), TooMuch> {
@@ -187,10 +202,10 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// The memory of a value whose size is not counted in advance.
+/// The memory of a value whose size the layout does not count: one of dynamic size, or an input that was moved in.
 fn n_dynamic_bytes(frame: &Frame<'_>, id: ValueId, value: Option<&Value>) -> usize {
     match frame.place(id) {
-        Place::Dynamic => value.map_or(0, Value::held_bytes),
+        Place::Dynamic | Place::Input { .. } => value.map_or(0, Value::held_bytes),
         _ => 0,
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use ort_tensor::{AlignedBuf, Home};
+use ort_tensor::{AlignedBuf, Home, allowance_left};
 
 use crate::plan::Pool;
 
@@ -37,6 +37,13 @@ impl Spares {
         Arc::new(Self { pool: Pool::new(N_SPARES), kept, cap })
     }
 
+    /// Releases everything if the session retains more than `most` bytes.
+    pub(super) fn release_over(&self, most: usize) {
+        if self.kept.load(Ordering::Relaxed) > most {
+            self.clear();
+        }
+    }
+
     /// A buffer with any content, which is returned here on drop, unless it is small.
     pub(super) fn buf(self: &Arc<Self>, n_bytes: usize) -> Option<AlignedBuf> {
         self.buf_with_room(n_bytes, n_bytes)
@@ -53,7 +60,16 @@ impl Spares {
         if n_bytes < MIN_BYTES {
             return AlignedBuf::try_zeroed(n_bytes);
         }
-        let mut buf = self.take(n_bytes).or_else(|| AlignedBuf::try_zeroed(room))?;
+        let mut buf = match self.take(n_bytes) {
+            Some(buf) => buf,
+            None => {
+                // What is retained counts against the limit of a run, too.
+                let left = allowance_left();
+                let room = if room > left { n_bytes } else { room };
+                self.release_over(left.saturating_sub(room));
+                AlignedBuf::try_zeroed(room)?
+            }
+        };
         if !buf.set_len(n_bytes) {
             return None;
         }

@@ -15,6 +15,7 @@ mod chosen_outputs;
 mod combinations;
 mod concurrency;
 mod control_flow;
+mod copies;
 mod edited;
 mod free_dimensions;
 mod hooked;

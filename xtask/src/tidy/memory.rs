@@ -25,8 +25,8 @@ const ALLOCATORS: [&str; 8] = [
 ];
 
 /// Calls that allocate as many elements as an iterator or a slice has.
-const COLLECTORS: [&str; 5] =
-    [".collect()", ".collect::<", ".extend(", ".extend_from_slice(", "::from_iter("];
+const COLLECTORS: [&str; 6] =
+    [".collect()", ".collect::<", ".extend(", ".extend_from_slice(", "::from_iter(", "into_owned"];
 /// Methods that `Room` has as well, with a check: unlike those of vectors, they return a result that is used.
 const COUNTED: [&str; 2] = [".extend(", ".resize("];
 

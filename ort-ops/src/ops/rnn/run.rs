@@ -89,10 +89,10 @@ pub(super) fn run_with<'a, R: Real>(
     let n_states = product(&state)?;
     let initial = |index| -> Result<Vec<R>, OpError> {
         let found = optional(inputs, index, &state)?;
-        Ok(match found {
-            Some(found) => found.into_owned(),
-            None => filled(R::default(), n_states)?,
-        })
+        match found {
+            Some(found) => floats::owned(found),
+            None => Ok(filled(R::default(), n_states)?),
+        }
     };
     let c = if matches!(op.cell, Cell::Lstm { .. }) { initial(6)? } else { Vec::new() };
     let mut results = Results { y: filled(R::default(), product(&y_shape)?)?, h: initial(5)?, c };
