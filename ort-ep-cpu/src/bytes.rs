@@ -6,10 +6,11 @@ use std::ops::Range;
 use ort_ep::{KernelError, Packed, Recipe, Threads};
 use ort_kernels::Isa;
 use ort_kernels::gemm_i8::{
-    Bytes, Gemm, Signs, Start, Variant, Zeros, column_sums, pack_b, packed_b_len, row_sum, variant,
+    Bytes, Gemm, Signs, Start, Variant, Zeros, column_sums_while, pack_b_while, packed_b_len,
+    row_sum, variant,
 };
 use ort_kernels::quantize::Requantize;
-use ort_tensor::{DType, Inputs, Tensor, TensorView, collected, filled};
+use ort_tensor::{DType, Inputs, Tensor, TensorView, collected, filled, go_on};
 
 use crate::cpu::{Cpu, Team, floats, n_parts, numbers};
 use crate::cut::{Along, Cut, Part};
@@ -146,7 +147,8 @@ impl Stored {
             n_bytes: packed_b_len(isa, k, n),
         };
         let panels = compiler.pack_for_runs(input, &recipe, |data: &[u8], packed| {
-            pack_b(isa, &Bytes { data: &data[first..], k, n, strides }, flip, packed);
+            let b = Bytes { data: &data[first..], k, n, strides };
+            pack_b_while(isa, &b, flip, packed, || go_on().is_ok());
         })?;
         let recipe = Recipe {
             name: "gemm_i8/column_sums",
@@ -156,7 +158,8 @@ impl Stored {
         let sums = compiler.pack(input, &recipe, |data: &[u8], sums: &mut [u8]| {
             let data = &data[first..];
             let b = Bytes { data, k, n, strides };
-            column_sums(isa, &b, flip, bytemuck::cast_slice_mut(sums));
+            let sums = bytemuck::cast_slice_mut(sums);
+            column_sums_while(isa, &b, flip, sums, || go_on().is_ok());
         })?;
         Some(Right { panels, sums, zeros, k, n })
     }

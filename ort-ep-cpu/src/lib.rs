@@ -26,6 +26,7 @@ mod cpu;
 mod cut;
 mod epilogue;
 mod extended;
+mod greatest;
 mod kernels;
 mod lanes;
 mod operation;

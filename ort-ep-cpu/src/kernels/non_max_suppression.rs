@@ -1,8 +1,6 @@
 //! NonMaxSuppression: threads share the classes; scores become keys, unsigned integers in the
 //! same order, and only as many are sorted as boxes are examined.
 
-use std::cmp::Reverse;
-
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{OpError, Operator};
 use ort_kernels::Isa;
@@ -12,6 +10,7 @@ use ort_tensor::{DType, Output, go_on};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Cpu, Team, n_parts, numbers, per_part};
+use crate::greatest::{select, sort};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -124,7 +123,12 @@ impl Class<'_> {
         let (count, found) = found.split_at_mut(1);
         let (mut n, mut n_sorted) = (0, FIRST);
         while !candidates.is_empty() {
-            let (best, rest) = split_best(candidates, n_sorted);
+            let n_best = n_sorted.min(candidates.len());
+            if select(candidates, n_best).and_then(|()| sort(&mut candidates[..n_best])).is_err() {
+                // the result is not read.
+                return;
+            }
+            let (best, rest) = candidates.split_at_mut(n_best);
             for place in best.iter().map(|&placed| place(placed)) {
                 if n == self.most {
                     break;
@@ -161,16 +165,6 @@ impl Class<'_> {
         }
         &mut placed[..n]
     }
-}
-
-/// Splits off the `n` greatest, sorted.
-fn split_best(candidates: &mut [u64], n: usize) -> (&mut [u64], &mut [u64]) {
-    if n < candidates.len() {
-        candidates.select_nth_unstable_by_key(n, |&x| Reverse(x));
-    }
-    let (best, rest) = candidates.split_at_mut(n.min(candidates.len()));
-    best.sort_unstable_by_key(|&x| Reverse(x));
-    (best, rest)
 }
 
 /// The index of a key with index.

@@ -11,12 +11,12 @@ use ort_kernels::vec::{any, bf16_to_f32, each, f16_to_f32};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::top_k::TopK;
 use ort_tensor::{
-    DType, Element, Pace, Shape, TensorError, bf16, by_pieces, can_end, f16, n_elements, with_dtype,
+    DType, Element, Pace, Shape, TensorError, bf16, by_pieces, f16, n_elements, with_dtype,
 };
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Cpu, Team, n_parts, per_part};
-use crate::pieces::wanted;
+use crate::greatest::{select, sort};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -201,10 +201,8 @@ fn best<'p, T: Sorted>(
             let keys = (at..).zip(&keys[at..]).map(with_place);
             placed.iter_mut().zip(keys).for_each(|(to, x)| *to = x);
         })?;
-        if k < placed.len() {
-            placed.select_nth_unstable_by(k, |a, b| b.cmp(a));
-        }
-        sort(&mut placed[..k]);
+        select(placed, k)?;
+        sort(&mut placed[..k])?;
         return Ok(&placed[..k]);
     }
     for (i, key) in keys[..k].iter().enumerate() {
@@ -224,19 +222,6 @@ fn best<'p, T: Sorted>(
         }
     }
     Ok(&placed[..k])
-}
-
-/// Sorts, greatest first. Large slices are partitioned first, so that the sort can be cancelled.
-fn sort<P: Ord>(placed: &mut [P]) {
-    /// Slices of this length are sorted within some ten milliseconds.
-    const MANY: usize = 1 << 20;
-    if placed.len() <= MANY || !can_end() {
-        return placed.sort_unstable_by(|a, b| b.cmp(a));
-    }
-    let middle = placed.len() / 2;
-    placed.select_nth_unstable_by(middle, |a, b| b.cmp(a));
-    let (greater, lesser) = placed.split_at_mut(middle);
-    wanted([greater, lesser].into_iter()).for_each(sort);
 }
 
 /// Inserts one into a list, best first, whose last is dropped.

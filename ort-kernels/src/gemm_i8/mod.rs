@@ -33,7 +33,9 @@ mod columns;
 mod pack;
 
 pub use columns::Columns;
-pub use pack::{Bytes, Zeros, column_sums, pack_b, packed_b_len, row_sum};
+pub use pack::{
+    Bytes, Zeros, column_sums, column_sums_while, pack_b, pack_b_while, packed_b_len, row_sum,
+};
 
 use crate::quantize::Requantize;
 use crate::{Isa, Task};

@@ -20,7 +20,16 @@ pub struct Bytes<'a> {
     pub strides: [usize; 2],
 }
 
+/// Bytes read at once.
+const PIECE: usize = 1 << 22;
+
 impl Bytes<'_> {
+    /// The matrix of these rows and columns.
+    fn part(&self, rows: Range<usize>, columns: Range<usize>) -> Self {
+        let start = rows.start * self.strides[0] + columns.start * self.strides[1];
+        Self { data: &self.data[start..], k: rows.len(), n: columns.len(), ..*self }
+    }
+
     fn at(&self, p: usize, j: usize) -> u8 {
         self.data[p * self.strides[0] + j * self.strides[1]]
     }
@@ -39,7 +48,40 @@ pub fn packed_b_len(isa: Isa, k: usize, n: usize) -> usize {
 /// # Panics
 /// If `packed` is shorter than [`packed_b_len`], or `b` too short for its shape.
 pub fn pack_b(isa: Isa, b: &Bytes<'_>, flip: u8, packed: &mut [u8]) {
-    isa.run(Packing { b, flip, nr: best(isa).nr, packed });
+    pack_b_while(isa, b, flip, packed, || true);
+}
+
+/// The same, unless `may_continue`, which is called every few milliseconds, returns false.
+///
+/// # Panics
+/// As [`pack_b`].
+pub fn pack_b_while(
+    isa: Isa,
+    b: &Bytes<'_>,
+    flip: u8,
+    packed: &mut [u8],
+    may_continue: impl Fn() -> bool,
+) {
+    let nr = best(isa).nr;
+    let packed = &mut packed[..packed_b_len(isa, b.k, b.n)];
+    let panel_len = (b.k.div_ceil(QUAD) * QUAD * nr).max(1);
+    let n_panels = (PIECE / panel_len).max(1);
+    // All rows of some panels, or some rows of one.
+    let n_rows = if n_panels > 1 { b.k.max(1) } else { PIECE / nr / QUAD * QUAD };
+    for (i, panels) in packed.chunks_mut(n_panels * panel_len).enumerate() {
+        let columns = i * n_panels * nr..b.n.min((i + 1) * n_panels * nr);
+        for first in (0..b.k).step_by(n_rows) {
+            if !may_continue() {
+                return;
+            }
+            let part = b.part(first..b.k.min(first + n_rows), columns.clone());
+            let packed = match n_panels {
+                1 => &mut panels[first * nr..][..part.k.div_ceil(QUAD) * QUAD * nr],
+                _ => &mut *panels,
+            };
+            isa.run(Packing { b: &part, flip, nr, packed });
+        }
+    }
 }
 
 /// The sum of each column of B, flipped likewise.
@@ -47,7 +89,34 @@ pub fn pack_b(isa: Isa, b: &Bytes<'_>, flip: u8, packed: &mut [u8]) {
 /// # Panics
 /// If `sums` has fewer than `n` elements, or `b` is too short for its shape.
 pub fn column_sums(isa: Isa, b: &Bytes<'_>, flip: u8, sums: &mut [i32]) {
-    isa.run(Sums { b, flip, sums: &mut sums[..b.n] });
+    column_sums_while(isa, b, flip, sums, || true);
+}
+
+/// The same, unless `may_continue`, which is called every few milliseconds, returns false.
+///
+/// # Panics
+/// As [`column_sums`].
+pub fn column_sums_while(
+    isa: Isa,
+    b: &Bytes<'_>,
+    flip: u8,
+    sums: &mut [i32],
+    may_continue: impl Fn() -> bool,
+) {
+    let sums = &mut sums[..b.n];
+    sums.fill(0);
+    let n_columns = (PIECE / b.k.max(1)).clamp(1, b.n.max(1));
+    let n_rows = PIECE / n_columns;
+    for (i, sums) in sums.chunks_mut(n_columns).enumerate() {
+        let columns = i * n_columns..i * n_columns + sums.len();
+        for first in (0..b.k).step_by(n_rows) {
+            if !may_continue() {
+                return;
+            }
+            let b = &b.part(first..b.k.min(first + n_rows), columns.clone());
+            isa.run(Sums { b, flip, sums });
+        }
+    }
 }
 
 /// Panels to be packed.
@@ -112,7 +181,7 @@ impl Bytes<'_> {
     }
 }
 
-/// Columns to be summed.
+/// Columns whose sums are added to `sums`.
 struct Sums<'a> {
     b: &'a Bytes<'a>,
     flip: u8,
@@ -131,11 +200,10 @@ impl Task for Sums<'_> {
             [1, _] => {
                 for (j, sum) in sums.iter_mut().enumerate() {
                     let bytes = &b.data[j * column..][..b.k];
-                    *sum = bytes.iter().map(|&byte| signed(byte)).sum();
+                    *sum = sum.wrapping_add(bytes.iter().map(|&byte| signed(byte)).sum());
                 }
             }
             [_, 1] => {
-                sums.fill(0);
                 for p in 0..b.k {
                     let bytes = &b.data[p * row..][..b.n];
                     sums.iter_mut().zip(bytes).for_each(|(sum, &byte)| {
@@ -145,7 +213,7 @@ impl Task for Sums<'_> {
             }
             _ => {
                 for (j, sum) in sums.iter_mut().enumerate() {
-                    *sum = (0..b.k).map(|p| signed(b.at(p, j))).sum();
+                    *sum = sum.wrapping_add((0..b.k).map(|p| signed(b.at(p, j))).sum());
                 }
             }
         }

@@ -135,27 +135,38 @@ fn panels_and_sums_support_any_strides() {
     let sizes = [0, 1, 3, 4, 31, 32, 33, 64, 67, 130];
     for (k, n) in sizes.iter().flat_map(|&k| [1, 15, 16, 32, 33, 70].map(|n| (k, n))) {
         for strides in [[1, k + 2], [n + 3, 1], [2 * n + 1, 2]] {
-            let data = bytes(k * n * 2 + 3 * (k + n), 5);
-            let b = Bytes { data: &data, k, n, strides };
             for (isa, flip) in Isa::all().flat_map(|isa| [(isa, 0), (isa, 0x80)]) {
-                let nr = super::best(isa).nr;
-                let at = |p: usize, j: usize| data[p * strides[0] + j * strides[1]] ^ flip;
-                for (i, &byte) in packed(isa, &b, flip).iter().enumerate() {
-                    let (panel, rest) =
-                        (i / (k.div_ceil(4) * 4 * nr), i % (k.div_ceil(4) * 4 * nr));
-                    let (p, j) = (rest / (4 * nr) * 4 + rest % 4, panel * nr + rest / 4 % nr);
-                    let expected = if p < k && j < n { at(p, j) } else { 0 };
-                    assert_eq!(byte, expected, "{isa:?} {k}x{n} {strides:?}: [{p}, {j}]");
-                }
-                let mut sums = vec![7; n];
-                column_sums(isa, &b, flip, &mut sums);
-                let signed = |p, j| i32::from(at(p, j).cast_signed());
-                let expected: Vec<i32> =
-                    (0..n).map(|j| (0..k).map(|p| signed(p, j)).sum()).collect();
-                assert_eq!(sums, expected, "{isa:?} {k}x{n} {strides:?}");
+                panels_and_sums(isa, flip, [k, n], strides);
             }
         }
     }
+}
+
+#[test]
+fn large_matrices_are_packed_and_summed_in_pieces() {
+    for [k, n] in [[300_001, 3], [5, 600_001]] {
+        for strides in [[1, k + 2], [n + 3, 1], [2 * n + 1, 2]] {
+            panels_and_sums(Isa::best(), 0x80, [k, n], strides);
+        }
+    }
+}
+
+fn panels_and_sums(isa: Isa, flip: u8, [k, n]: [usize; 2], strides: [usize; 2]) {
+    let data = bytes(k * n * 2 + 3 * (k + n), 5);
+    let b = Bytes { data: &data, k, n, strides };
+    let nr = super::best(isa).nr;
+    let at = |p: usize, j: usize| data[p * strides[0] + j * strides[1]] ^ flip;
+    for (i, &byte) in packed(isa, &b, flip).iter().enumerate() {
+        let (panel, rest) = (i / (k.div_ceil(4) * 4 * nr), i % (k.div_ceil(4) * 4 * nr));
+        let (p, j) = (rest / (4 * nr) * 4 + rest % 4, panel * nr + rest / 4 % nr);
+        let expected = if p < k && j < n { at(p, j) } else { 0 };
+        assert_eq!(byte, expected, "{isa:?} {k}x{n} {strides:?}: [{p}, {j}]");
+    }
+    let mut sums = vec![7; n];
+    column_sums(isa, &b, flip, &mut sums);
+    let signed = |p, j| i32::from(at(p, j).cast_signed());
+    let expected: Vec<i32> = (0..n).map(|j| (0..k).map(|p| signed(p, j)).sum()).collect();
+    assert_eq!(sums, expected, "{isa:?} {k}x{n} {strides:?}");
 }
 
 #[test]

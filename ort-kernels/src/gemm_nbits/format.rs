@@ -69,15 +69,33 @@ impl Format {
     /// # Panics
     /// If `quantized` or `packed` are too short.
     pub fn pack_quantized(&self, isa: Isa, quantized: &[u8], packed: &mut [u8]) {
-        isa.run(Packing { format: self, quantized, is_swapped: false, packed });
+        self.pack_while(isa, (quantized, false), packed, || true);
     }
 
-    /// [`Format::pack_quantized`] of 4-bit values of which the first of two is in the highest bits of a byte.
+    /// The same, unless `may_continue`, which is called every few milliseconds, returns false. Of two 4-bit values, the
+    /// first is in the lower bits of a byte, or in the upper ones if they are swapped.
     ///
     /// # Panics
     /// If `quantized` or `packed` are too short.
-    pub fn pack_swapped(&self, isa: Isa, quantized: &[u8], packed: &mut [u8]) {
-        isa.run(Packing { format: self, quantized, is_swapped: true, packed });
+    pub fn pack_while(
+        &self,
+        isa: Isa,
+        (quantized, is_swapped): (&[u8], bool),
+        packed: &mut [u8],
+        may_continue: impl Fn() -> bool,
+    ) {
+        /// Bytes read at once, if that is a panel.
+        const PIECE: usize = 1 << 22;
+        let panel_bytes = self.padded_k() * self.bits / 8 * self.nr;
+        if panel_bytes == 0 {
+            return;
+        }
+        let n_panels = (PIECE / panel_bytes).max(1);
+        let pieces = quantized.chunks(n_panels * panel_bytes);
+        let packed = packed.chunks_mut(n_panels * panel_bytes);
+        for (quantized, packed) in pieces.zip(packed).take_while(|_| may_continue()) {
+            isa.run(Packing { format: self, quantized, is_swapped, packed });
+        }
     }
 
     /// Packs values per block, `[n, blocks]`, into panels `[blocks][nr]`.
@@ -115,9 +133,6 @@ impl Task for Packing<'_> {
     fn run<const FMA: bool>(self) {
         let Self { format: &Format { bits, nr, .. }, quantized, is_swapped, packed } = self;
         let column_bytes = self.format.padded_k() * bits / 8;
-        if column_bytes == 0 {
-            return;
-        }
         let panels = packed.chunks_exact_mut(column_bytes * nr);
         for (quantized, panel) in quantized.chunks(column_bytes * nr).zip(panels) {
             let (columns, panel) =

@@ -5,15 +5,16 @@ use std::ops::Range;
 use ort_ep::{Packed, Recipe, Threads};
 use ort_kernels::Isa;
 use ort_kernels::gemm_i8::{
-    Bytes, Gemm, Signs, Start, Zeros, pack_b, packed_b_len, row_sum, variant,
+    Bytes, Gemm, Signs, Start, Zeros, pack_b_while, packed_b_len, row_sum, variant,
 };
 use ort_kernels::transpose::Transposed;
-use ort_tensor::AlignedBuf;
+use ort_tensor::{AlignedBuf, go_on};
 
 use super::{ByteConv, Channels, Finish, Geometry, Operands};
 use crate::bytes::rows_at_once;
 use crate::cpu::{Team, n_parts};
 use crate::kernels::Compiler;
+use crate::pieces::wanted;
 
 /// The overhead of a result in addition to its sum, in f32 multiply-adds.
 const COST: usize = 8;
@@ -30,17 +31,19 @@ pub(super) fn pack(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Pa
         n_bytes: packed_b_len(isa, k, n),
     };
     compiler.pack_for_runs(input, &recipe, |data: &[u8], packed| {
-        let strides = [1, k];
+        let (strides, may_continue) = ([1, k], || go_on().is_ok());
         if taps == 1 {
-            return pack_b(isa, &Bytes { data, k, n, strides }, flip, packed);
+            let b = Bytes { data, k, n, strides };
+            return pack_b_while(isa, &b, flip, packed, may_continue);
         }
         // bounded: by an existing constant
         let mut by_tap = AlignedBuf::zeroed(data.len());
         let filters = by_tap.as_mut().chunks_exact_mut(k.max(1));
-        for (filter, to) in data.chunks_exact(k.max(1)).zip(filters) {
+        for (filter, to) in wanted(data.chunks_exact(k.max(1)).zip(filters)) {
             u8::transpose(isa, [channels, taps], (filter, taps), (to, channels));
         }
-        pack_b(isa, &Bytes { data: by_tap.as_ref(), k, n, strides }, flip, packed);
+        let b = Bytes { data: by_tap.as_ref(), k, n, strides };
+        pack_b_while(isa, &b, flip, packed, may_continue);
     })
 }
 

@@ -7,7 +7,7 @@ use ort_kernels::gemm_nbits::{Format, Weights};
 use ort_kernels::vec::{bf16_to_f32, f16_to_f32};
 use ort_ops::ops::microsoft::matmul_bnb4::MatMulBnb4;
 use ort_ops::ops::microsoft::matmul_nbits::MatMulNBits;
-use ort_tensor::{DType, Tensor};
+use ort_tensor::{DType, Tensor, go_on};
 
 use crate::kernels::Compiler;
 
@@ -66,9 +66,8 @@ impl PackedWeights {
             n_bytes: format.quantized_len(),
         };
         let isa = compiler.cpu.isa;
-        let quantized = compiler.pack_for_runs(1, &recipe, |quantized, to| match table {
-            None => format.pack_quantized(isa, quantized, to),
-            Some(_) => format.pack_swapped(isa, quantized, to),
+        let quantized = compiler.pack_for_runs(1, &recipe, |quantized, to| {
+            format.pack_while(isa, (quantized, table.is_some()), to, || go_on().is_ok());
         })?;
         let by_block = |input, name, middle: f32| {
             let constant = compiler.constant(input)?;
