@@ -50,3 +50,4 @@ mod steps;
 pub use crate::options::{CpuOptions, Denormals, IsaChoice, ParseOptionError, UnavailableIsa};
 pub use crate::peak::PeakPerformance;
 pub use crate::provider::CpuProvider;
+pub use ort_kernels::Isa;

@@ -197,10 +197,12 @@ pub use ort_threads::{Join, Spawn};
 
 pub use ort_ep::{CompileError, DenormalsMet, ExecutionProvider, KernelError, Threads};
 pub use ort_ep_cpu::{
-    CpuOptions, CpuProvider, Denormals, IsaChoice, PeakPerformance, UnavailableIsa,
+    CpuOptions, CpuProvider, Denormals, Isa, IsaChoice, ParseOptionError, PeakPerformance,
+    UnavailableIsa,
 };
 pub use ort_format::{
-    Damage as FormatDamage, Fault as FormatFault, FormatError, Limits as FormatLimits, WriteError,
+    AttributeType as FormatAttributeType, Damage as FormatDamage, DataType as FormatDataType,
+    Fault as FormatFault, FormatError, Limits as FormatLimits, WriteError,
 };
 pub use ort_graph::{
     CycleError, Dim, Dims, ExportError, GraphError, ImportError, ImportLimits, ImportWarning,
@@ -217,26 +219,28 @@ pub use ort_optimizer::{
     ParseLevelError, PassReport, Report, Step, UnknownLevel, Visit, names as optimizer_names,
 };
 pub use ort_tensor::{
-    Bool, Complex, DType, Element, Map, Number, Tensor, TensorError, TensorView, TensorViewMut,
-    Value, ValueView, bf16, f16, with_dtype,
+    Bool, Complex, DType, Element, Map, Number, ParseDTypeError, Tensor, TensorError, TensorView,
+    TensorViewMut, Value, ValueView, bf16, f16, with_dtype,
 };
 
 /// What an author of an [`ExecutionProvider`] also needs: the interface of providers, the graph whose
 /// nodes they claim, and tensors as kernels read and write them.
 pub mod provider {
+    pub use smallvec;
+
     pub use ort_ep::{
         Claim, CompileError, DenormalsMet, EvalKernel, ExecutionProvider, Extension, Io, Kernel,
         KernelError, Layout, OneThread, PackStore, Packed, Prepared, Reader, Recipe, Reference,
         Threads,
     };
     pub use ort_graph::{
-        Attr, Attrs, Behaviour, CycleError, Dim, Dims, Fact, Facts, Graph, GraphError, InferError,
-        NewNode, Node, NodeId, NodeSpec, OpDef, OpError, Operator, OperatorSource, PackedForm,
-        Registry, RegistryError, TensorType, Text, TextError, Type, TypeConflict, ValueId,
-        ValueInfo, VerifyError,
+        Attr, Attrs, Behaviour, Body, BodyInputs, Control, CycleError, Dim, Dims, Fact, Facts,
+        Graph, GraphError, InferError, NewNode, Node, NodeId, NodeSpec, OpDef, OpError, Operator,
+        OperatorSource, PackedForm, Registry, RegistryError, TensorType, Text, TextError,
+        TextErrorKind, Type, TypeConflict, ValueId, ValueInfo, VerifyError,
     };
     pub use ort_tensor::{
-        AlignedBuf, DType, Ending, GrowingTensor, Home, Inputs, Memory, Output, Room, Shape,
+        AlignedBuf, DType, Ending, GrowingTensor, Home, Inputs, Memory, Output, Pace, Room, Shape,
         Tensor, TensorError, TensorView, TensorViewMut, Value, ValueView, Word, by_pieces, can_end,
         charge, collected, ended_by, filled, go_on, text_of, try_collected, with_room, within,
     };

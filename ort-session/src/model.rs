@@ -16,9 +16,12 @@ use crate::owned::owned;
 use crate::session::Session;
 use crate::threads::within_share;
 
+// What a model is read from.
+pub use {ort_format, ort_onnx};
+
 pub use ort_graph::ModelInfo;
 pub use ort_graph::parsed::{
-    Attr, Contents, Graph, Model, Node, SparseTensor, Tensor, Text, Value,
+    Attr, Contents, Form, Graph, Model, Node, SparseTensor, Tensor, Text, Value,
 };
 
 impl SessionBuilder {
