@@ -1,7 +1,7 @@
 //! The input of classical machine learning: a row of features for each sample.
 
 use ort_graph::{Dim, Fact, Facts, OpError};
-use ort_tensor::{DType, Inputs, TensorView, collected, with_dtype, with_room};
+use ort_tensor::{DType, Inputs, Pace, TensorError, TensorView, collected, with_dtype, with_room};
 
 use crate::elementwise::unsupported;
 
@@ -43,9 +43,13 @@ impl Rows {
         Err(OpError::Shapes { what, left: vec![self.n_features], right: vec![expected] })
     }
 
-    /// The samples in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &[f64]> {
-        (0..self.n).map(|i| &self.values[i * self.n_features..][..self.n_features])
+    /// The samples in order, each of which takes this many operations, until the run is cancelled.
+    pub(crate) fn iter(&self, cost: usize) -> impl Iterator<Item = Result<&[f64], TensorError>> {
+        let mut pace = Pace::new();
+        (0..self.n).map(move |i| {
+            pace.go(cost)?;
+            Ok(&self.values[i * self.n_features..][..self.n_features])
+        })
     }
 
     /// An allocation for a row of `width` results per sample.

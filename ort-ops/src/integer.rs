@@ -4,7 +4,7 @@
 // collects are bounded: into checked allocations
 
 use ort_graph::OpError;
-use ort_tensor::{Pace, Room, TensorError, n_elements, with_room};
+use ort_tensor::{Pace, Room, TensorError, n_elements};
 
 use crate::infer::PADDING;
 use crate::ops::conv::ConvGeometry;
@@ -53,15 +53,16 @@ pub(crate) fn transposed<T: Copy>(
     rows: usize,
     columns: usize,
 ) -> Result<Vec<T>, TensorError> {
-    let mut transposed = with_room(x.len())?;
+    let (mut transposed, mut pace) = (Room::with_room(x.len())?, Pace::new());
     if let Some(size) = rows.checked_mul(columns).filter(|&size| size > 0) {
         for matrix in x.chunks_exact(size) {
             for column in 0..columns {
-                transposed.extend(matrix[column..].iter().step_by(columns));
+                pace.go(rows)?;
+                transposed.extend(matrix[column..].iter().copied().step_by(columns))?;
             }
         }
     }
-    Ok(transposed)
+    Ok(transposed.into_vec())
 }
 
 /// Calls `write(at, channel, sum)` for each element of the convolution of `x: [N, C, …]` with

@@ -53,6 +53,11 @@ impl LinearModel {
         self.coefficients.len() / self.intercepts.len()
     }
 
+    /// The operations for a sample.
+    pub(crate) const fn cost(&self) -> usize {
+        self.coefficients.len() + self.intercepts.len()
+    }
+
     /// The coefficients, target by target.
     pub const fn coefficients(&self) -> &[f64] {
         self.coefficients.as_slice()

@@ -4,7 +4,7 @@
 
 use crate::floats;
 use ort_graph::OpError;
-use ort_tensor::{collected, n_elements, with_room};
+use ort_tensor::{Pace, Room, collected, n_elements, with_room};
 
 /// `[B, H, S, D]` from a shape `[B, S, H, D]`, or, with S for H, the inverse.
 pub(crate) fn swap_heads(
@@ -18,10 +18,11 @@ pub(crate) fn swap_heads(
     if x.is_empty() {
         return Ok(Vec::new());
     }
-    let mut y = with_room(x.len())?;
+    let (mut y, mut pace) = (with_room(x.len())?, Pace::new());
     for b in 0..batch {
         for h in 0..heads {
             for s in 0..len {
+                pace.go(size)?;
                 y.extend_from_slice(&x[((b * len + s) * heads + h) * size..][..size]);
             }
         }
@@ -44,13 +45,14 @@ pub(crate) fn append(past: &[f64], new: &[f64], heads: usize) -> Result<Vec<f64>
     if past.is_empty() || heads == 0 {
         return Ok(collected(new.iter().copied())?);
     }
-    let mut all = with_room(past.len() + new.len())?;
+    let (mut all, mut pace) = (Room::with_room(past.len() + new.len())?, Pace::new());
     let (past_len, new_len) = (past.len() / heads, new.len() / heads);
     for head in 0..heads {
-        all.extend_from_slice(&past[head * past_len..][..past_len]);
-        all.extend_from_slice(&new[head * new_len..][..new_len]);
+        pace.go(past_len + new_len)?;
+        all.extend(past[head * past_len..][..past_len].iter().copied())?;
+        all.extend(new[head * new_len..][..new_len].iter().copied())?;
     }
-    Ok(all)
+    Ok(all.into_vec())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 // collects are bounded: into checked allocations
 
 use ort_graph::{Dim, Fact, Facts, OpError};
-use ort_tensor::{DType, Inputs, TensorError, TensorView, collected, filled, with_room};
+use ort_tensor::{DType, Inputs, Pace, Room, TensorError, TensorView, collected, filled};
 
 use super::bias::Biases;
 use super::{Query, Sizes};
@@ -120,13 +120,15 @@ impl KeyMask {
         if !starts && ![Some(batch), packed].contains(&Some(given.len())) {
             return Ok(None);
         }
-        let mut values = with_room(batch.saturating_mul(len))?;
+        let (mut values, mut pace) = (Room::with_room(batch.saturating_mul(len))?, Pace::new());
         for b in 0..batch {
+            pace.go(len)?;
             let start = if starts { given[batch + b] } else { 0 };
             let range = i64::from(start)..i64::from(given[b]);
             let bias = |j| if range.contains(&j) { 0.0 } else { masking.filter.into() };
-            values.extend((0_i64..).take(len).map(bias));
+            values.extend((0_i64..).take(len).map(bias))?;
         }
+        let values = values.into_vec();
         Ok(Some(Self { values, start: 0, strides: [len, 0], len }))
     }
 

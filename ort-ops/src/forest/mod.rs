@@ -181,6 +181,13 @@ impl Forest {
         self.roots.len()
     }
 
+    /// About the operations for a sample.
+    pub(crate) const fn cost(&self) -> usize {
+        /// The usual depth of a tree.
+        const DEPTH: usize = 16;
+        self.roots.len().saturating_mul(DEPTH).saturating_add(self.n_targets)
+    }
+
     /// The first node of each tree.
     pub fn roots(&self) -> &[Child] {
         &self.roots

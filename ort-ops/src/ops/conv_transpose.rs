@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Output, Room, Shape, TensorError, go_on, n_elements, with_dtype, with_room,
+    DType, Inputs, Output, Pace, Room, Shape, TensorError, go_on, n_elements, with_dtype,
 };
 
 use crate::accumulate::{Accumulate, Sum, multiply_add, zeros};
@@ -274,13 +274,14 @@ impl Geometry {
 
 /// Each group's `[rows, columns]` as `[columns, rows]`.
 fn transposed<S: Sum>(w: &[S], rows: usize, columns: usize) -> Result<Vec<S>, TensorError> {
-    let mut result = with_room(w.len())?;
+    let (mut result, mut pace) = (Room::with_room(w.len())?, Pace::new());
     for group in w.chunks_exact(rows * columns) {
         for column in 0..columns {
-            result.extend(group[column..].iter().step_by(columns));
+            pace.go(rows)?;
+            result.extend(group[column..].iter().copied().step_by(columns))?;
         }
     }
-    Ok(result)
+    Ok(result.into_vec())
 }
 
 #[cfg(test)]

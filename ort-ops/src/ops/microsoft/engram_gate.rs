@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, with_room};
+use ort_tensor::{DType, Inputs, Output, Pace, with_room};
 
 use crate::floats;
 use crate::infer::expect_dims;
@@ -81,9 +81,10 @@ impl Operator for EngramGate {
         let key_norm = self.normed(floats::read(key)?, inputs, 3, [heads, size])?;
         let query_norm = self.normed(floats::read(query)?, inputs, 4, [heads, size])?;
         let value = floats::read(value)?;
-        let mut y = with_room(key_norm.len())?;
+        let (mut y, mut pace) = (with_room(key_norm.len())?, Pace::new());
         let rows = key_norm.chunks_exact(size.max(1)).zip(query_norm.chunks_exact(size.max(1)));
         for (i, (key, query)) in rows.enumerate() {
+            pace.go(size)?;
             let dot: f64 = key.iter().zip(query).map(|(k, q)| k * q).sum();
             let dot = dot / (size as f64).sqrt();
             let sign = if dot == 0.0 { 0.0 } else { dot.signum() };

@@ -69,9 +69,9 @@ impl Operator for LinearClassifier {
         let mut results = rows.results(self.labels.n_classes())?;
         let mut classes = with_room(rows.n)?;
         let mut scores = with_room(self.model.n_targets())?;
-        for row in rows.iter() {
+        for row in rows.iter(self.model.cost()) {
             scores.clear();
-            scores.extend(self.model.scores(row));
+            scores.extend(self.model.scores(row?));
             match scores[..] {
                 [score] if self.labels.n_classes() == 2 => {
                     classes.push(usize::from(score > 0.0));

@@ -57,9 +57,9 @@ impl Operator for LinearRegressor {
         let rows = Rows::read(inputs)?;
         rows.expect_features(self.model.n_features())?;
         let mut results = rows.results(self.model.n_targets())?;
-        for row in rows.iter() {
+        for row in rows.iter(self.model.cost()) {
             let start = results.len();
-            results.extend(self.model.scores(row));
+            results.extend(self.model.scores(row?));
             self.post_transform.apply(&mut results[start..]);
         }
         floats::write(outputs, 0, DType::F32, &[rows.n, self.model.n_targets()], &results)

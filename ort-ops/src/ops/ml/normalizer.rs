@@ -66,7 +66,11 @@ impl Operator for Normalizer {
         let rows = Rows::read(inputs)?;
         let mut y = rows.results(rows.n_features)?;
         // Samples without features are skipped: there may be any number of them.
-        for row in rows.iter().take_while(|row| !row.is_empty()) {
+        for row in rows.iter(rows.n_features) {
+            let row = row?;
+            if row.is_empty() {
+                break;
+            }
             let norm = match self.norm {
                 Norm::Max => row.iter().copied().fold(f64::NEG_INFINITY, f64::max),
                 Norm::L1 => row.iter().map(|x| x.abs()).sum(),

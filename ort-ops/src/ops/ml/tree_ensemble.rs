@@ -102,8 +102,8 @@ impl TreeEnsemble {
     fn scores<R: Number>(&self, rows: &Rows) -> Result<Vec<f64>, OpError> {
         let mut results = rows.results(self.forest.n_targets())?;
         let mut tally = Tally::new(&self.forest)?;
-        for row in rows.iter() {
-            tally.count::<R>(&self.forest, self.aggregate, row);
+        for row in rows.iter(self.forest.cost()) {
+            tally.count::<R>(&self.forest, self.aggregate, row?);
             self.finish::<R>(&mut tally);
             results.extend_from_slice(&tally.scores);
         }

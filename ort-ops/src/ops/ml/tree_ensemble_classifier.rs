@@ -123,8 +123,8 @@ impl TreeEnsembleClassifier {
         let mut scores = rows.results(self.labels.n_classes())?;
         let mut classes = with_room(rows.n)?;
         let mut tally = Tally::new(&self.forest)?;
-        for row in rows.iter() {
-            tally.count::<R>(&self.forest, Aggregate::Sum, row);
+        for row in rows.iter(self.forest.cost()) {
+            tally.count::<R>(&self.forest, Aggregate::Sum, row?);
             classes.push(self.finish::<R>(&mut tally));
             scores.extend_from_slice(&tally.scores);
         }

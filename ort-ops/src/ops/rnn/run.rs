@@ -13,7 +13,7 @@
 use std::borrow::Cow;
 
 use ort_graph::OpError;
-use ort_tensor::{Inputs, Output, TensorError, filled, go_on, try_collected, with_room};
+use ort_tensor::{Inputs, Output, Pace, TensorError, filled, go_on, try_collected, with_room};
 
 use super::cell::Gates;
 use super::weights::{Matrix, Weights};
@@ -187,7 +187,11 @@ impl<'a, R: Real> Pass<'a, R> {
         let Sizes { steps, batch, hidden, directions, .. } = self.sizes;
         let n = self.recurrent_bias.len();
         recurrent.truncate(0);
-        (0..batch).for_each(|_| recurrent.extend_from_slice(&self.recurrent_bias));
+        let mut pace = Pace::new();
+        for _ in 0..batch {
+            pace.go(n)?;
+            recurrent.extend_from_slice(&self.recurrent_bias);
+        }
         self.at_once.add_product(recurrent, n, h, hidden)?;
         for (b, h) in h.chunks_exact_mut(hidden).enumerate() {
             let len = self.lens[b];
@@ -227,8 +231,11 @@ impl<'a, R: Real> Pass<'a, R> {
 
 /// The values repeated `n` times.
 fn repeated<R: Real>(values: &[R], n: usize) -> Result<Vec<R>, OpError> {
-    let mut all = with_room(product(&[values.len(), n])?)?;
-    (0..n).for_each(|_| all.extend_from_slice(values));
+    let (mut all, mut pace) = (with_room(product(&[values.len(), n])?)?, Pace::new());
+    for _ in 0..n {
+        pace.go(values.len())?;
+        all.extend_from_slice(values);
+    }
     Ok(all)
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Room, filled, go_on, with_room};
+use ort_tensor::{DType, Inputs, Output, Pace, Room, filled, with_room};
 
 use super::coupling::couple;
 use super::kernel::{Kernel, SupportVectors};
@@ -246,8 +246,8 @@ impl Operator for SvmClassifier {
         })?;
         let mut results = rows.results(self.n_columns())?;
         let mut classes = with_room(rows.n)?;
-        for row in rows.iter() {
-            go_on()?;
+        for row in rows.iter(Pace::STEP) {
+            let row = row?;
             classes.push(self.classify(row, &mut results)?);
         }
         floats::write(outputs, 1, DType::F32, &[rows.n, self.n_columns()], &results)?;

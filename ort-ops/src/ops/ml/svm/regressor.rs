@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, go_on};
+use ort_tensor::{DType, Inputs, Output, Pace};
 
 use super::kernel::{Kernel, SupportVectors};
 use crate::features::{Rows, is_feature, n_rows};
@@ -101,8 +101,8 @@ impl Operator for SvmRegressor {
         rows.expect_features(self.target.n_features())?;
         let mut results = rows.results(1)?;
         let mut products = Vec::new();
-        for row in rows.iter() {
-            go_on()?;
+        for row in rows.iter(Pace::STEP) {
+            let row = row?;
             let score = self.target.score(row, &mut products);
             results.push(match self.is_one_class {
                 true if score > 0.0 => 1.0,
