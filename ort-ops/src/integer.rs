@@ -1,8 +1,6 @@
 //! Exact products of quantized operands: differences of 8-bit quantized values, stored in 16 bits so that the
 //! processor can multiply and add them in pairs. Rows are contiguous in both operands.
 
-// collects are bounded: into checked allocations
-
 use ort_graph::OpError;
 use ort_tensor::{Pace, Room, TensorError, n_elements};
 

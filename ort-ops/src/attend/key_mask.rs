@@ -1,7 +1,5 @@
 //! Which keys a mask of int32 lets a query see, in the forms of com.microsoft.
 
-// collects are bounded: into checked allocations
-
 use ort_graph::{Dim, Fact, Facts, OpError};
 use ort_tensor::{DType, Inputs, Pace, Room, TensorError, TensorView, collected, filled};
 
