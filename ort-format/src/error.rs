@@ -275,11 +275,28 @@ pub enum Oddity {
 #[non_exhaustive]
 pub enum WriteError {
     /// Longer than offsets can address.
-    #[error("the file may need {bound} bytes; an ORT model has at most {max}", max = crate::MAX_FILE_LENGTH)]
+    #[error("the file would have {length} bytes; an ORT model has at most {max}", max = crate::MAX_FILE_LENGTH)]
     TooBig {
-        /// The upper bound of its length.
-        bound: u64,
+        /// Its length.
+        length: usize,
     },
+    /// There is no memory for it.
+    #[error("cannot allocate {n_bytes} bytes for the file")]
+    NoMemory {
+        /// Its length.
+        n_bytes: usize,
+    },
+    /// The memory that was passed for it does not have its length.
+    #[error("the file has {expected} bytes, the memory for it {found}")]
+    Length {
+        /// Its length.
+        expected: usize,
+        /// That of the memory.
+        found: usize,
+    },
+    /// The caller stopped it.
+    #[error("writing was stopped")]
+    Stopped,
     /// The written file would be rejected by [`open`](crate::open).
     #[error("the file would not be valid: {0}")]
     Invalid(#[from] FormatError),

@@ -81,7 +81,7 @@ macro_rules! schema {
             pub use crate::attribute::record::AttributeValue;
             use crate::edge::EdgeEnd;
             use crate::enums::{ArgType, AttributeType, DataType, DimensionValueType, NodeType};
-            use crate::put::{Item, Offset, Put, Writer, TABLE_BOUND};
+            use crate::put::{Fill, Item, Offset, Put, Writer};
             use crate::to_record::ToRecord;
             pub use crate::type_info::record::TypeInfoValue;
             use crate::wire::slot_of;
@@ -106,33 +106,28 @@ macro_rules! schema {
                 impl Put for record_type!('_ $Table) {
                     type Slot = Offset;
 
-                    fn put(&self, writer: &mut Writer) -> Offset {
+                    fn put(&self, writer: &mut Writer<'_>) -> Offset {
+                        if writer.is_stopped() {
+                            return Offset::default();
+                        }
                         $(
                             let $field = (true $(&& computed::$condition(self))?)
                                 .then(|| self.$field.put(writer));
                         )*
                         $($(let $computed = computed::$by(self).put(writer);)*)?
                         let table = writer.start_table();
-                        $(writer.fill(slot_of($id), $field);)*
-                        $($(writer.fill(slot_of($computed_id), $computed);)*)?
+                        $($field.fill(writer, slot_of($id));)*
+                        $($($computed.fill(writer, slot_of($computed_id));)*)?
                         writer.end_table(table)
-                    }
-
-                    fn bound(&self) -> u64 {
-                        TABLE_BOUND $(+ self.$field.bound())* $($(+ computed::$by(self).bound())*)?
                     }
                 }
 
                 impl Item for record_type!('_ $Table) {
-                    fn put_all(items: &[Self], writer: &mut Writer) -> Offset {
+                    fn put_all(items: &[Self], writer: &mut Writer<'_>) -> Offset {
                         let order: Vec<&Self> = items.iter().collect();
                         $(let order = { let mut order = order; order.sort_by(|a, b| a.$key.cmp(&b.$key)); order };)?
                         let offsets: Vec<Offset> = order.into_iter().map(|item| item.put(writer)).collect();
-                        writer.vector(&offsets)
-                    }
-
-                    fn bound_all(items: &[Self]) -> u64 {
-                        items.iter().map(Put::bound).sum()
+                        writer.references(&offsets)
                     }
                 }
             )*

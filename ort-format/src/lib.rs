@@ -48,6 +48,7 @@ mod schema;
 mod to_record;
 mod type_info;
 mod wire;
+mod writer;
 
 pub use attribute::AttributeValue;
 pub use container::{ADAPTER_VERSION, MAX_FILE_LENGTH, NEWEST_VERSION};
@@ -59,6 +60,7 @@ pub use schema::{record, view::*};
 pub use type_info::TypeInfoValue;
 pub use wire::{Element, Elements, Position, Vector};
 
+use put::Root;
 use schema::view;
 
 /// Opens and validates the file in `bytes`.
@@ -94,11 +96,38 @@ pub fn open_with_warnings<'a>(
 /// node's operator is left out, and the file then has version 4, for which ONNX Runtime derives its own resolver.
 ///
 /// # Errors
-/// [`WriteError`]: the file would be too big, or [`open`] would reject it.
+/// [`WriteError`]: the file would be too big, there is no memory for it, or [`open`] would reject it.
 pub fn write(file: &record::File<'_>) -> Result<Vec<u8>, WriteError> {
-    let bytes = put::write(file)?;
+    let bytes = file.bytes()?;
     open(&bytes, &Limits::default())?;
     Ok(bytes)
+}
+
+/// The number of bytes that [`write()`] returns. `goes_on` is asked every few milliseconds whether to go on.
+///
+/// # Errors
+/// [`WriteError`]: the file would be too big, or `goes_on` returned false.
+pub fn written_length(
+    file: &record::File<'_>,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<usize, WriteError> {
+    file.write(None, goes_on)
+}
+
+/// Writes the bytes of [`write()`] to memory of the [`written_length`], for callers that limit memory and time. `goes_on` is
+/// asked every few milliseconds whether to go on.
+///
+/// # Errors
+/// [`WriteError`]: the memory has another length, [`open`] would reject the file, or `goes_on` returned false. The content of
+/// the memory is then unspecified.
+pub fn write_to(
+    file: &record::File<'_>,
+    memory: &mut [u8],
+    goes_on: &dyn Fn() -> bool,
+) -> Result<(), WriteError> {
+    file.write(Some(memory), goes_on)?;
+    open(memory, &Limits::default())?;
+    Ok(())
 }
 
 /// The LoRA adapter in `bytes`, checked whole: tables of ONNX Runtime's adapter format, version [`ADAPTER_VERSION`].
@@ -116,9 +145,9 @@ pub fn open_adapter<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Adapter<'a>,
 /// The bytes of a file that holds `adapter`. Elements start at multiples of 64 bytes.
 ///
 /// # Errors
-/// [`WriteError`]: the file would be too big, or [`open_adapter`] would reject it.
+/// [`WriteError`]: the file would be too big, there is no memory for it, or [`open_adapter`] would reject it.
 pub fn write_adapter(adapter: &record::Adapter<'_>) -> Result<Vec<u8>, WriteError> {
-    let bytes = put::write_adapter(adapter)?;
+    let bytes = adapter.bytes()?;
     open_adapter(&bytes, &Limits::default())?;
     Ok(bytes)
 }

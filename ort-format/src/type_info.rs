@@ -86,19 +86,11 @@ pub(crate) mod record {
     impl Put for TypeInfoValue<'_> {
         type Slot = Offset;
 
-        fn put(&self, writer: &mut Writer) -> Offset {
+        fn put(&self, writer: &mut Writer<'_>) -> Offset {
             match self {
                 Self::Tensor(tensor) => tensor.put(writer),
                 Self::Sequence(sequence) => sequence.put(writer),
                 Self::Map(map) => map.put(writer),
-            }
-        }
-
-        fn bound(&self) -> u64 {
-            match self {
-                Self::Tensor(tensor) => tensor.bound(),
-                Self::Sequence(sequence) => sequence.bound(),
-                Self::Map(map) => map.bound(),
             }
         }
     }

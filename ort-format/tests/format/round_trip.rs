@@ -1,10 +1,14 @@
 //! Files read as they were written, and writing is deterministic.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use expect_test::expect;
-use ort_format::record::{File, Graph};
-use ort_format::{AttributeValue, File as View, Limits, Oddity, open, open_with_warnings, write};
+use ort_format::record::{File, Graph, OperatorSetId, Tensor};
+use ort_format::{
+    AttributeValue, DataType, File as View, Limits, Oddity, WriteError, open, open_with_warnings,
+    write, write_to, written_length,
+};
 
 use crate::models::{self, conv_relu, floats, node, resolver, texts, values};
 
@@ -184,4 +188,53 @@ fn two_initializers_with_the_same_name_cause_a_warning() {
     let (_, warnings) = open_with_warnings(&bytes, &Limits::default()).unwrap();
     assert_eq!(warnings[0].oddity, Oddity::DuplicateInitializer { name: "w".into() });
     assert_eq!(warnings.len(), 1);
+}
+
+#[test]
+fn memory_of_the_callers_is_written_as_a_whole() {
+    for (name, record) in models::all() {
+        let expected = write(&record).unwrap();
+        let length = written_length(&record, &|| true).unwrap();
+        // Whatever was there is overwritten, also between tables.
+        let mut memory = vec![0xA5; length];
+        write_to(&record, &mut memory, &|| true).unwrap();
+        assert_eq!(memory, expected, "{name}");
+        for found in [0, 7, length - 64, length + 64] {
+            let error = write_to(&record, &mut vec![0; found], &|| true).unwrap_err();
+            assert_eq!(error, WriteError::Length { expected: length, found }, "{name}");
+        }
+    }
+}
+
+#[test]
+fn writing_stops_within_a_tensor() {
+    let data = vec![1; 64 << 20];
+    let tensor = Tensor {
+        name: "x".into(),
+        dims: vec![64 << 20],
+        data_type: DataType::Uint8,
+        raw_data: Some(Cow::Borrowed(&data)),
+        ..Tensor::default()
+    };
+    let mut file = models::all().remove(0).1;
+    file.model.graph.initializers.push(tensor);
+    let length = written_length(&file, &|| true).unwrap();
+    let mut memory = vec![0; length];
+    let asked = Cell::new(0);
+    let goes_on = || {
+        asked.set(asked.get() + 1);
+        asked.get() < 3
+    };
+    assert_eq!(write_to(&file, &mut memory, &goes_on), Err(WriteError::Stopped));
+    assert_eq!(asked.get(), 3);
+    let n_written = memory.iter().filter(|&&byte| byte == 1).count();
+    assert!(n_written < 16 << 20, "{n_written}");
+}
+
+#[test]
+fn measuring_stops_in_a_graph_of_many_tables() {
+    let mut file = models::all().remove(0).1;
+    let set = OperatorSetId { domain: "".into(), version: 1 };
+    file.model.opset_import = vec![set; 100_000];
+    assert_eq!(written_length(&file, &|| false), Err(WriteError::Stopped));
 }
