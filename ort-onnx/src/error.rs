@@ -32,6 +32,12 @@ pub enum OnnxError {
         /// The reason.
         error: TensorError,
     },
+    /// The model is too large to be written.
+    #[error("the file would have {length} bytes; readers of protobuf reject 2 GiB or more")]
+    TooLarge {
+        /// Its length.
+        length: usize,
+    },
     /// An unsupported IR version.
     #[error("the model has IR version {found}; versions 1 to {newest} are supported", newest = crate::NEWEST_IR)]
     IrVersion {
@@ -167,4 +173,7 @@ pub enum ElementsError {
     /// Strings cannot be external.
     #[error("external data cannot be strings")]
     ExternalStrings,
+    /// There is no memory for a copy of the elements, or the thread was cancelled.
+    #[error(transparent)]
+    Memory(#[from] TensorError),
 }

@@ -9,7 +9,7 @@
 //!
 //! The messages are declared with derives of `prost`, which encode them: there is no schema compiler and no build script, and
 //! its `Bytes` fields share the memory of the input. (`protobuf` copies them; `quick-protobuf` and `micropb` need
-//! generated code.) Models are decoded here, with the checks and in one pass.
+//! generated code.) They are decoded here, with the checks and in one pass.
 //!
 //! ```
 //! use ort_onnx::{Limits, open};
@@ -34,6 +34,7 @@ pub mod schema;
 mod tensor;
 
 use bytes::Bytes;
+use ort_tensor::{TensorError, with_room};
 use prost::Message;
 
 pub use crate::decode::{Limits, is_onnx};
@@ -41,7 +42,6 @@ pub use crate::error::{Damage, ElementsError, OnnxError};
 pub use crate::external::ExternalFiles;
 pub use crate::schema::ModelProto;
 pub use crate::tensor::{Elements, shape, strings};
-pub use prost::DecodeError;
 
 /// The newest supported IR version.
 pub const NEWEST_IR: i64 = 14;
@@ -61,7 +61,7 @@ pub fn open(bytes: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
 /// # Errors
 /// If the bytes are not a model, or exceed the limits.
 pub fn decode(bytes: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
-    let model = decode::decode(bytes, limits)?;
+    let model = decode::decode_model(bytes, limits)?;
     if !(1..=NEWEST_IR).contains(&model.ir_version) {
         return Err(OnnxError::IrVersion { found: model.ir_version });
     }
@@ -71,9 +71,20 @@ pub fn decode(bytes: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
     }
 }
 
-/// The encoded model; `None` if it has 2 GiB or more, which readers of protobuf reject. Equal models
-/// give equal bytes.
-pub fn encode(model: &ModelProto) -> Option<Vec<u8>> {
-    let is_short = i32::try_from(model.encoded_len()).is_ok();
-    is_short.then(|| model.encode_to_vec())
+/// The encoded model. Equal models give equal bytes. The memory counts against the allowance of the thread
+/// (`ort_tensor::within`).
+///
+/// # Errors
+/// If it has 2 GiB or more, which readers of protobuf reject, there is no memory for it, or the thread was cancelled.
+pub fn encode(model: &ModelProto) -> Result<Vec<u8>, OnnxError> {
+    let length = model.encoded_len();
+    i32::try_from(length).map_err(|_| OnnxError::TooLarge { length })?;
+    let memory = |error| OnnxError::Memory { path: "model".to_owned(), error };
+    let mut bytes = with_room(length).map_err(memory)?;
+    model.encode_raw(&mut bytes);
+    // The rest of a tensor is left out when the thread is cancelled.
+    match bytes.len() == length {
+        true => Ok(bytes),
+        false => Err(memory(TensorError::Ended)),
+    }
 }

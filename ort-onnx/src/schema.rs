@@ -7,6 +7,8 @@
 //! Source: ONNX 1.23, IR version 14.
 #![expect(missing_docs, reason = "fields are those of onnx.proto, which documents them")]
 
+mod tensor;
+
 use bytes::Bytes;
 
 /// A model: a graph, its requirements and metadata.
@@ -246,35 +248,22 @@ pub struct DimensionProto {
 }
 
 /// A tensor: its elements in `raw_data`, in the field for their type, or external.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TensorProto {
-    #[prost(int64, repeated, packed = "false", tag = "1")]
     pub dims: Vec<i64>,
-    #[prost(int32, tag = "2")]
     pub data_type: i32,
-    #[prost(message, optional, tag = "3")]
     pub segment: Option<SegmentProto>,
-    #[prost(float, repeated, tag = "4")]
     pub float_data: Vec<f32>,
-    #[prost(int32, repeated, tag = "5")]
     pub int32_data: Vec<i32>,
-    #[prost(bytes = "bytes", repeated, tag = "6")]
     pub string_data: Vec<Bytes>,
-    #[prost(int64, repeated, tag = "7")]
     pub int64_data: Vec<i64>,
-    #[prost(string, tag = "8")]
     pub name: String,
-    #[prost(bytes = "bytes", optional, tag = "9")]
     pub raw_data: Option<Bytes>,
-    #[prost(double, repeated, tag = "10")]
     pub double_data: Vec<f64>,
-    #[prost(uint64, repeated, tag = "11")]
     pub uint64_data: Vec<u64>,
     /// The location of external data: `location`, `offset`, `length`.
-    #[prost(message, repeated, tag = "13")]
     pub external_data: Vec<StringStringEntryProto>,
     /// 1 if the elements are external.
-    #[prost(int32, tag = "14")]
     pub data_location: i32,
 }
 

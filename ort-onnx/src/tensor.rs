@@ -1,7 +1,7 @@
 //! The elements of a `TensorProto`: raw, in the field for their type, or external.
 
 use bytes::Bytes;
-use ort_tensor::{DType, Shape};
+use ort_tensor::{DType, Pace, Shape, text_of, try_collected, with_room};
 
 use crate::error::ElementsError;
 use crate::external::ExternalFiles;
@@ -72,15 +72,16 @@ pub fn shape(dims: &[i64]) -> Result<Shape, ElementsError> {
     dims.iter().enumerate().map(dim).collect()
 }
 
-/// Strings that must be UTF-8.
+/// Copies of strings that must be UTF-8. They count against the allowance of the thread.
 ///
 /// # Errors
-/// If one is not.
+/// If one is not, or there is no memory for them.
 pub fn strings(data: &[Bytes]) -> Result<Vec<String>, ElementsError> {
     let string = |(index, bytes): (usize, &Bytes)| {
-        String::from_utf8(bytes.to_vec()).map_err(|_| ElementsError::NotUtf8 { index })
+        let text = std::str::from_utf8(bytes).map_err(|_| ElementsError::NotUtf8 { index })?;
+        Ok(text_of(&[text])?)
     };
-    data.iter().enumerate().map(string).collect()
+    try_collected(data.iter().enumerate().map(string))
 }
 
 /// The little-endian bytes of the elements in the field that belongs to their type.
@@ -115,8 +116,10 @@ fn owned<T: bytemuck::NoUninit + Send + Sync + 'static>(numbers: Vec<T>) -> Byte
 fn narrowed<T: Copy + Into<i128>>(dtype: DType, data: &[T]) -> Result<Bytes, ElementsError> {
     let n_bytes = dtype.word_bytes().unwrap_or(1);
     let (lowest, highest) = range(dtype);
-    let mut bytes = Vec::with_capacity(data.len().saturating_mul(n_bytes));
+    let mut bytes = with_room(data.len().saturating_mul(n_bytes))?;
+    let mut pace = Pace::new();
     for (index, &number) in data.iter().enumerate() {
+        pace.go(1)?;
         let value: i128 = number.into();
         if value < lowest || value > highest {
             return Err(ElementsError::OutOfRange { dtype, index, value });

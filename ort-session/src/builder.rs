@@ -228,8 +228,8 @@ impl SessionBuilder {
         self
     }
 
-    /// Ends loading with [`SessionError::Cancelled`] as soon as `cancel` is cancelled. It does not end
-    /// runs of the session: those have [`RunOptions::cancel`](crate::RunOptions::cancel).
+    /// Ends loading with [`SessionError::Cancelled`], and saving with [`SaveError::Cancelled`](crate::SaveError::Cancelled), as
+    /// soon as `cancel` is cancelled. It does not end runs of the session: those have [`RunOptions::cancel`](crate::RunOptions::cancel).
     #[must_use]
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.cancel = Some(cancel.clone());

@@ -148,9 +148,15 @@ pub enum SaveError {
     /// The constants could not be packed.
     #[error(transparent)]
     Plan(#[from] Box<PlanError>),
-    /// The packed constants would take more memory than [`LoadLimits`](crate::LoadLimits) allow.
+    /// The packed constants would take more memory than [`LoadLimits`](crate::LoadLimits) allow, or saving more time.
     #[error(transparent)]
     Limit(#[from] LoadLimitError),
+    /// There is no memory for the file, or it would exceed [`LoadLimits`](crate::LoadLimits).
+    #[error("no memory for the file: {0}")]
+    Memory(#[from] TensorError),
+    /// [`Cancel::cancel`](crate::Cancel::cancel) was called.
+    #[error("saving was cancelled")]
+    Cancelled,
     /// A provider packs constants for this process only.
     #[error("a provider of the session packs its constants for one process only")]
     NotPackable,

@@ -145,6 +145,7 @@ mod run_memory;
 mod run_options;
 mod save;
 mod save_onnx;
+mod save_ort;
 mod session;
 mod settings;
 mod state;

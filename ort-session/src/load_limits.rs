@@ -31,10 +31,12 @@ pub struct LoadLimits {
     /// Bytes that loading takes. A file counts if it is read or copied and not mapped, as do the decoded messages of a
     /// `.onnx` file. Constants count in addition to the model's own bytes: those that must be copied, sparse ones made dense,
     /// folded ones, and packed ones. (The optimizer stops folding at this limit, without an error.) The memory that
-    /// operators need during folding or shape inference counts as well.
+    /// operators need during folding or shape inference counts as well. What saving takes for a file, and for copies of
+    /// elements in a `.onnx` file, counts in addition to constants.
     pub max_bytes: Option<usize>,
-    /// The time from the builder to the session. It is checked between the file,
-    /// the graph, each pass of the optimizer and each node that is compiled, and within a node that is folded.
+    /// The time from the builder to the session or to a saved file. It is checked between the file,
+    /// the graph, each pass of the optimizer and each node that is compiled, and within a node that is folded
+    /// and a tensor that is saved.
     pub max_time: Option<Duration>,
 }
 

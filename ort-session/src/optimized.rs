@@ -4,30 +4,26 @@
 
 mod counts;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ort_ep::Threads;
-use ort_format::KernelTypeStrResolver;
-use ort_graph::{Export, Graph, ImportError, ModelInfo, export};
+use ort_graph::{Graph, ImportError, ModelInfo};
 use ort_loader::{Kind, ModelBytes};
 use ort_optimizer::{Report, lower_for_onnx_runtime};
 use web_time::{Duration, Instant};
 
 pub(crate) use self::counts::OperatorCounts;
 use crate::cancel::Cancel;
-use crate::error::{SaveError, SessionError};
+use crate::error::SessionError;
 use crate::external::paths_of;
 use crate::load_limits::Budget;
 use crate::log::Severity;
 use crate::memory::Origins;
-use crate::packed::{seal, texts, unsealed};
-use crate::packs::{ConstantId, PackedConstant, Packs, forms};
-use crate::plan::{Compiler, Plan, PlanError, Released};
+use crate::packs::{PackedConstant, Packs};
+use crate::plan::{Compiler, Plan, PlanError};
 use crate::resolved::Resolved;
 use crate::run_memory::RunMemory;
-use crate::save::write_whole;
 use crate::session::{CacheUse, Metadata, Session};
 use crate::threads::{Pool, ScopedThreads, scoped};
 use crate::unread_pages::release_pages;
@@ -173,115 +169,19 @@ impl Optimized {
         &self.packing_warnings
     }
 
-    /// The current model as the bytes of a `.ort` file. Equal models give equal bytes.
-    /// A [packed](Self::is_packed) model stays packed, and released elements stay released.
-    ///
-    /// # Errors
-    /// If the graph has something that the format cannot represent, or is too big for it.
-    pub fn to_bytes(&self) -> Result<Vec<u8>, SaveError> {
-        match &self.settings.packed_for {
-            Some(packed_for) if self.is_packed => self.sealed(&self.graph, packed_for, None),
-            _ => self.exported(&self.graph, unsealed(&self.model.metadata), PRIVATE),
-        }
+    /// The bytes that a file may take, besides what loading took and `budget` counts.
+    pub(crate) fn room(&self, budget: &Budget) -> usize {
+        let most = self.settings.load_limits.max_bytes.unwrap_or(usize::MAX);
+        let left = left_by(budget, self.settings.memory_share, &self.bytes, &self.external);
+        most.saturating_sub(budget.taken()).min(left.unwrap_or(usize::MAX))
     }
 
-    /// Writes the current model to a `.ort` file. The file appears completely or not at all. Mappings of a replaced
-    /// file, even of this model, stay valid. Returns its length.
-    ///
-    /// # Errors
-    /// As [`Optimized::to_bytes`], or if the system cannot write the file.
-    pub fn write(&self, path: impl AsRef<Path>) -> Result<usize, SaveError> {
-        let bytes = self.to_bytes()?;
-        write_whole(path.as_ref(), &bytes)?;
-        Ok(bytes.len())
-    }
-
-    /// The bytes of a `.ort` file in which every constant is also packed for the kernels: a session
-    /// of it, with the same settings on such a processor, neither optimizes nor packs. Other sessions report
-    /// its target. ONNX Runtime (1.31) loads it if [`Pack::KeepOriginals`] keeps all elements and the
-    /// level is no higher than `extended`.
-    ///
-    /// # Errors
-    /// As [`Optimized::to_bytes`], and if a provider packs for this process only.
-    pub fn to_packed_bytes(&self, pack: Pack) -> Result<Vec<u8>, SaveError> {
-        Ok(self.packed(pack, None)?.0)
-    }
-
-    /// Writes [`Optimized::to_packed_bytes`] as [`Optimized::write`] does.
-    ///
-    /// # Errors
-    /// As for both.
-    pub fn write_packed(
-        &self,
-        path: impl AsRef<Path>,
-        pack: Pack,
-    ) -> Result<PackedSize, SaveError> {
-        let (bytes, size) = self.packed(pack, None)?;
-        write_whole(path.as_ref(), &bytes)?;
-        Ok(size)
-    }
-
-    /// The bytes of a packed file for the model identified by `of`.
-    pub(crate) fn packed(
-        &self,
-        pack: Pack,
-        of: Option<&str>,
-    ) -> Result<(Vec<u8>, PackedSize), SaveError> {
-        let packed_for = self.settings.packed_for.as_deref().ok_or(SaveError::NotPackable)?;
-        let budget = Arc::new(self.settings.load_limits.budget(&self.graph));
-        let compiled = self.compiled(self.graph.clone(), &budget);
-        budget.check()?;
-        let (plan, packs) = compiled.map_err(Box::new)?;
-        let unread = match pack {
-            Pack::KeepOriginals => HashSet::new(),
-            Pack::Replace => plan.unread(),
-        };
-        let (mut graph, mut released) = (self.graph.clone(), Released::default());
-        let packed_bytes = packs.iter().map(|pack| pack.packed.bytes().len()).sum();
-        let mut left_out_bytes = 0;
-        let forms = forms(&packs);
-        graph.edit_constants(&mut |constant, packed| {
-            *packed = forms.get(&ConstantId::of(constant)).cloned().unwrap_or_default();
-            left_out_bytes += released.replace(constant, &unread);
-        });
-        let bytes = self.sealed(&graph, packed_for, of)?;
-        let size = PackedSize { file_bytes: bytes.len(), packed_bytes, left_out_bytes };
-        Ok((bytes, size))
-    }
-
-    /// The bytes of a file of `graph`, which has packed constants.
-    fn sealed(
-        &self,
-        graph: &Graph,
-        packed_for: &str,
-        of: Option<&str>,
-    ) -> Result<Vec<u8>, SaveError> {
-        let metadata = texts(&self.model.metadata, packed_for, of);
-        let mut bytes = self.exported(graph, metadata, &[])?;
-        seal(&mut bytes, &self.threads());
-        Ok(bytes)
-    }
-
-    fn exported(
-        &self,
-        graph: &Graph,
-        metadata: Vec<(String, String)>,
-        private: &[(&str, &str)],
-    ) -> Result<Vec<u8>, SaveError> {
-        let info = &ModelInfo { metadata, ..self.model.clone() };
-        let file = ort_format::open(self.bytes.as_slice(), &self.settings.limits);
-        let resolver = file.ok().and_then(|file| file.kernel_type_str_resolver());
-        let resolver = resolver.map(KernelTypeStrResolver::to_record);
-        let file = export(graph, Export { info, resolver, private }).map_err(Box::new)?;
-        Ok(ort_format::write(&file).map_err(Box::new)?)
-    }
-
-    fn threads(&self) -> ScopedThreads<'_> {
+    pub(crate) fn threads(&self) -> ScopedThreads<'_> {
         ScopedThreads { pool: &self.settings.pool, providers: &self.settings.providers }
     }
 
     /// The plan of a graph with this model's constants, and the packed constants.
-    fn compiled(
+    pub(crate) fn compiled(
         &self,
         graph: Graph,
         budget: &Arc<Budget>,
@@ -349,7 +249,6 @@ impl Optimized {
         let output_names = outputs.map(|&id| plan.graph.value(id).name.clone()).collect();
         let load_time = time + start.elapsed();
         let (cache, optimized) = (CacheUse::Unused, report);
-        let external_files = paths_of(&external);
         let metadata = Metadata {
             model,
             warnings,
@@ -357,11 +256,12 @@ impl Optimized {
             load_time,
             cache,
             packing_warnings,
-            external_files,
+            external_files: paths_of(&external),
         };
         let Resolved { providers, pool, branches, arena, activations_cap, .. } = settings;
         let Resolved { run_limits, memory_share, log, .. } = settings;
-        let run_limits = run_limits.or_share(left_by(&budget, memory_share, &bytes, &external));
+        let default_run_bytes = left_by(&budget, memory_share, &bytes, &external);
+        let run_limits = run_limits.or_share(default_run_bytes);
         let run_memory = RunMemory::new(arena, activations_cap);
         profiler.note_whole("session_initialization");
         Ok(Session {
@@ -376,6 +276,7 @@ impl Optimized {
             packs,
             run_memory,
             run_limits,
+            default_run_bytes,
             output_names,
             profiler,
             log,

@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use ort_ep::Threads;
 use ort_format::{File, Limits};
+use ort_tensor::TensorError;
 use twox_hash::XxHash3_64;
 
 /// The keys of the metadata.
@@ -22,6 +23,9 @@ const SUM: &str = "ort-session.packed_sum";
 const UNKNOWN_SUM: &str = "0000000000000000";
 /// The number of bytes that a thread hashes at a time.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// Whether to go on: threads other than the caller's have no check of their own.
+pub(crate) type GoesOn<'a> = dyn Fn() -> bool + Sync + 'a;
 
 /// The header of a packed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +48,19 @@ impl<'a> Seal<'a> {
     }
 
     /// Whether the checksum of `bytes`, the whole file, is correct.
-    pub(crate) fn is_whole(&self, bytes: &[u8], threads: &dyn Threads) -> bool {
-        let place = place_in(bytes, self.sum);
-        place.is_some_and(|place| sum(bytes, place, threads) == self.sum)
+    ///
+    /// # Errors
+    /// If `goes_on`, which every thread asks, returned false.
+    pub(crate) fn is_whole(
+        &self,
+        bytes: &[u8],
+        threads: &dyn Threads,
+        goes_on: &GoesOn<'_>,
+    ) -> Result<bool, TensorError> {
+        match place_in(bytes, self.sum) {
+            Some(place) => Ok(sum(bytes, place, threads, goes_on)? == self.sum),
+            None => Ok(false),
+        }
     }
 }
 
@@ -77,13 +91,21 @@ pub(crate) fn made_of(texts: &[(String, String)]) -> Option<&str> {
 }
 
 /// Writes the checksum into the bytes of a file with [`texts`].
-pub(crate) fn seal(bytes: &mut [u8], threads: &dyn Threads) {
+///
+/// # Errors
+/// If `goes_on` returned false.
+pub(crate) fn seal(
+    bytes: &mut [u8],
+    threads: &dyn Threads,
+    goes_on: &GoesOn<'_>,
+) -> Result<(), TensorError> {
     let file = ort_format::open(bytes, &Limits::default()).ok();
     let place = file.and_then(Seal::of).and_then(|seal| place_in(bytes, seal.sum));
     if let Some(place) = place {
-        let sum = sum(bytes, place.clone(), threads);
+        let sum = sum(bytes, place.clone(), threads, goes_on)?;
         bytes[place].copy_from_slice(sum.as_bytes());
     }
+    Ok(())
 }
 
 fn place_in(bytes: &[u8], part: &str) -> Option<Range<usize>> {
@@ -92,10 +114,18 @@ fn place_in(bytes: &[u8], part: &str) -> Option<Range<usize>> {
 }
 
 /// The XXH3 (64 bits) of the XXH3s of all chunks, as hexadecimal digits, with zeros at `place`.
-fn sum(bytes: &[u8], place: Range<usize>, threads: &dyn Threads) -> String {
+fn sum(
+    bytes: &[u8],
+    place: Range<usize>,
+    threads: &dyn Threads,
+    goes_on: &GoesOn<'_>,
+) -> Result<String, TensorError> {
     let chunks: Vec<(&[u8], OnceLock<u64>)> =
         bytes.chunks(CHUNK_BYTES).map(|chunk| (chunk, OnceLock::new())).collect();
     threads.for_each(chunks.len(), &|i| {
+        if !goes_on() {
+            return;
+        }
         let (chunk, sum) = &chunks[i];
         let first = i * CHUNK_BYTES;
         let here = place.start.max(first)..place.end.min(first + chunk.len());
@@ -108,8 +138,9 @@ fn sum(bytes: &[u8], place: Range<usize>, threads: &dyn Threads) -> String {
             }
         });
     });
-    let sums = chunks.into_iter().flat_map(|(_, sum)| sum.into_inner().unwrap_or(0).to_le_bytes());
-    format!("{:016x}", XxHash3_64::oneshot(&sums.collect::<Vec<u8>>()))
+    let sums = chunks.into_iter().map(|(_, sum)| sum.into_inner().map(u64::to_le_bytes));
+    let sums: Vec<_> = sums.collect::<Option<_>>().ok_or(TensorError::Ended)?;
+    Ok(format!("{:016x}", XxHash3_64::oneshot(sums.as_flattened())))
 }
 
 #[cfg(test)]
@@ -118,20 +149,30 @@ mod tests {
 
     use super::*;
 
+    fn summed(bytes: &[u8], place: Range<usize>) -> String {
+        sum(bytes, place, &OneThread, &|| true).unwrap()
+    }
+
+    #[test]
+    fn a_checksum_is_not_computed_from_a_part() {
+        let bytes = vec![0; 3 * CHUNK_BYTES];
+        assert_eq!(sum(&bytes, 0..16, &OneThread, &|| false), Err(TensorError::Ended));
+    }
+
     #[test]
     fn a_checksum_covers_every_byte_but_its_own_digits() {
         let mut bytes: Vec<u8> = (0..=u8::MAX).cycle().take(3 * CHUNK_BYTES + 77).collect();
         // Digits across the boundary of two chunks.
         let place = CHUNK_BYTES - 5..CHUNK_BYTES + 11;
-        let whole = sum(&bytes, place.clone(), &OneThread);
+        let whole = summed(&bytes, place.clone());
         for i in [0, CHUNK_BYTES - 6, CHUNK_BYTES - 5, CHUNK_BYTES + 10, CHUNK_BYTES + 11] {
             bytes[i] ^= 0x10;
-            let is_same = sum(&bytes, place.clone(), &OneThread) == whole;
+            let is_same = summed(&bytes, place.clone()) == whole;
             assert_eq!(is_same, place.contains(&i), "byte {i}");
             bytes[i] ^= 0x10;
         }
         let last = bytes.len() - 1;
-        assert_ne!(sum(&bytes[..last], place, &OneThread), whole);
+        assert_ne!(summed(&bytes[..last], place), whole);
     }
 
     #[test]

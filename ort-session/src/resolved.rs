@@ -14,7 +14,7 @@ use ort_tensor::{Ending, ended_by, within};
 use web_time::{Duration, Instant};
 
 use crate::cancel::Cancel;
-use crate::error::SessionError;
+use crate::error::{SaveError, SessionError};
 use crate::external::External;
 use crate::fold::FoldWith;
 use crate::free_dims::FreeDims;
@@ -173,8 +173,29 @@ impl Resolved {
 
     /// Calls `body` within the memory limit of loading, and with cancellation.
     pub(crate) fn bounded<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.bounded_by(usize::MAX, body)
+    }
+
+    /// Calls `save` with cancellation, and with `left` bytes of the limit of loading.
+    pub(crate) fn saving<T>(
+        &self,
+        left: usize,
+        save: impl FnOnce() -> Result<T, SaveError>,
+    ) -> Result<T, SaveError> {
+        let stopped = || match self.check_cancelled("save") {
+            Err(SessionError::Cancelled) => Some(SaveError::Cancelled),
+            Err(SessionError::Limit(late)) => Some(SaveError::Limit(late)),
+            _ => None,
+        };
+        if let Some(error) = stopped() {
+            return Err(error);
+        }
+        self.bounded_by(left, save).map_err(|error| stopped().unwrap_or(error))
+    }
+
+    fn bounded_by<R>(&self, left: usize, body: impl FnOnce() -> R) -> R {
         let most = self.load_limits.max_bytes.unwrap_or(usize::MAX);
-        let body = || within(most, most, body);
+        let body = || within(most, left.min(most), body);
         match &self.cancel {
             Some(cancel) => ended_by(&(Arc::new(cancel.clone()) as Arc<dyn Ending>), body),
             None => body(),
@@ -215,7 +236,12 @@ impl Resolved {
         let Some(seal) = seal.filter(|_| self.checks_sums) else { return Ok(()) };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let _in_run = self.pool.run();
-        if seal.is_whole(bytes, &threads) { Ok(()) } else { Err(SessionError::Damaged) }
+        let cancel = self.cancel.as_ref();
+        match seal.is_whole(bytes, &threads, &|| !cancel.is_some_and(Cancel::is_cancelled)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(SessionError::Damaged),
+            Err(_) => self.check_cancelled("check_sum"),
+        }
     }
 
     /// Drops packed constants that are for other settings; returns a warning if there were any.

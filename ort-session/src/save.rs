@@ -7,11 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ort_loader::{Link, open_file};
+use ort_tensor::go_on;
 
 use crate::error::SaveError;
 
 /// The suffix of incomplete files.
 const SUFFIX: &str = ".ort-tmp";
+
+/// Bytes between two checks for cancellation: some milliseconds.
+const PIECE: usize = 1 << 22;
 
 /// Writes a temporary file, syncs it, and renames it to `path`: readers, also after
 /// a crash, find either the previous file or this one. Existing mappings of the previous
@@ -38,13 +42,21 @@ fn write_with(path: &Path, bytes: &[u8], mut options: OpenOptions) -> Result<(),
     }
     let failed = |source| SaveError::Write { path: path.to_owned(), source };
     let (temporary, mut file) = create_locked(path, &mut options).map_err(failed)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    let written = write_pieces(&mut file, bytes).and_then(|()| file.sync_all());
     let written = written.and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         // If removing it fails, so did writing: the first error is reported.
         let _ = fs::remove_file(&temporary);
     }
     written.and_then(|()| keep_entry(path)).map_err(failed)
+}
+
+/// Writes all `bytes`, unless the thread is cancelled.
+fn write_pieces(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    bytes.chunks(PIECE).try_for_each(|piece| {
+        go_on().map_err(io::Error::other)?;
+        file.write_all(piece)
+    })
 }
 
 /// A new file next to `path`, locked until it is closed: see [`remove_leftovers`]. Between its creation and

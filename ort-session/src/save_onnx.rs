@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use ort_graph::{Export, ModelInfo, export, to_onnx};
-use ort_onnx::ModelProto;
 use ort_onnx::schema::{GraphProto, StringStringEntryProto, TensorProto};
+use ort_onnx::{ModelProto, OnnxError};
 use ort_tensor::Tensor;
 
 use crate::error::SaveError;
@@ -45,9 +45,9 @@ impl Optimized {
     ///
     /// # Errors
     /// If the graph has something that the format cannot represent, elements of constants were released, or the file would
-    /// have 2 GiB, which protobuf readers reject.
+    /// have 2 GiB, which protobuf readers reject, or exceed the limits of loading.
     pub fn to_onnx_bytes(&self) -> Result<Vec<u8>, SaveError> {
-        ort_onnx::encode(&self.to_proto()?).ok_or(SaveError::TooLarge)
+        self.saving_onnx(|| encoded(&self.to_proto()?))
     }
 
     /// The same with elements in other files. `place` is called with the name and the elements of each constant of numbers,
@@ -59,9 +59,9 @@ impl Optimized {
         &self,
         place: &mut dyn FnMut(&str, Tensor) -> Result<Option<ExternalElements>, E>,
     ) -> Result<Vec<u8>, E> {
-        let mut model = self.to_proto()?;
+        let mut model = self.saving_onnx(|| self.to_proto())?;
         model.graph.iter_mut().try_for_each(|graph| move_out(graph, place))?;
-        ort_onnx::encode(&model).ok_or_else(|| SaveError::TooLarge.into())
+        Ok(self.saving_onnx(|| encoded(&model))?)
     }
 
     /// Writes [`Optimized::to_onnx_bytes`] as [`Optimized::write`] does.
@@ -70,8 +70,12 @@ impl Optimized {
     /// As for both.
     pub fn write_onnx(&self, path: impl AsRef<Path>) -> Result<usize, SaveError> {
         let bytes = self.to_onnx_bytes()?;
-        write_whole(path.as_ref(), &bytes)?;
+        self.settings.saving(usize::MAX, || write_whole(path.as_ref(), &bytes))?;
         Ok(bytes.len())
+    }
+
+    fn saving_onnx<T>(&self, save: impl FnOnce() -> Result<T, SaveError>) -> Result<T, SaveError> {
+        self.settings.saving(self.room(&self.settings.load_limits.budget(&self.graph)), save)
     }
 
     fn to_proto(&self) -> Result<ModelProto, SaveError> {
@@ -86,8 +90,15 @@ impl Optimized {
         }
         let info = ModelInfo { metadata: unsealed(&self.model.metadata), ..self.model.clone() };
         let options = Export { info: &info, resolver: None, private: PRIVATE };
-        Ok(to_onnx(export(&graph, options).map_err(Box::new)?, &info.graph_name))
+        Ok(to_onnx(export(&graph, options).map_err(Box::new)?, &info.graph_name)?)
     }
+}
+
+fn encoded(model: &ModelProto) -> Result<Vec<u8>, SaveError> {
+    ort_onnx::encode(model).map_err(|error| match error {
+        OnnxError::Memory { error, .. } => error.into(),
+        _ => SaveError::TooLarge,
+    })
 }
 
 /// Moves elements out of a graph and its subgraphs.

@@ -45,6 +45,7 @@ pub struct Session {
     pub(crate) packs: Vec<PackedConstant>,
     pub(crate) run_memory: RunMemory,
     pub(crate) run_limits: RunLimits,
+    pub(crate) default_run_bytes: Option<usize>,
     pub(crate) output_names: Arc<[String]>,
     pub(crate) profiler: Profiler,
     pub(crate) log: Log,
@@ -296,6 +297,13 @@ impl Session {
     /// The bytes of the model's external data files.
     pub fn external_data(&self) -> &[ModelBytes] {
         &self.external
+    }
+
+    /// The bytes that a run may take if no [`RunLimits`] say otherwise: three quarters of the memory of the machine, or of the
+    /// smallest control group of the process, minus what loading took; `None` where the system does not report it. A program
+    /// that reads inputs from files can limit them by it.
+    pub const fn default_run_bytes(&self) -> Option<usize> {
+        self.default_run_bytes
     }
 
     /// The memory of the session by purpose, and its residency. Reads the state of every page.

@@ -148,7 +148,7 @@ impl SessionBuilder {
         let saved = saved.map_err(|path| SessionError::SavedFormat { path })?;
         let optimized = optimized(self)?;
         if let Some(path) = &saved {
-            optimized.write(path)?;
+            optimized.settings.or_cancelled("save", optimized.write(path))?;
         }
         Ok(optimized)
     }

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use bytes::Bytes;
-use ort_tensor::{AlignedBuf, Value};
+use ort_tensor::{AlignedBuf, Room, TensorError, Value, charge};
 
 use crate::npy::{self, NpyError};
 use crate::pb::{self, Kind, Named, PbError};
+
+/// Bytes that are read at a time from a file of unknown size.
+const PIECE: usize = 1 << 16;
 
 /// A file that does not hold a value, or a value that cannot be written to it.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +24,14 @@ pub enum FileError {
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
+    },
+    /// There is no memory for the file.
+    #[error("{}: {error}", path.display())]
+    Memory {
+        /// The path.
+        path: PathBuf,
+        /// The error.
+        error: TensorError,
     },
     /// The system cannot write the file.
     #[error("{}: cannot be written: {source}", path.display())]
@@ -75,27 +86,37 @@ pub fn read_value(path: &Path, kind: Option<Kind>) -> Result<Named, FileError> {
     format.decode(path, &bytes, kind)
 }
 
-/// The bytes of the file at `path`. Large ones are a separate mapping, which is unmapped with
-/// the last slice of them; freeing a vector of their size would make the allocator keep later ones.
+/// The bytes of the file at `path`, which count against the allowance of the thread. Large ones are a separate mapping, which
+/// is unmapped with the last slice of them; freeing a vector of their size would make the allocator keep later ones.
 pub(crate) fn whole(path: &Path) -> Result<Bytes, FileError> {
-    let read = || {
+    let open = || {
         // Opening a pipe would block until another process writes to it.
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
-        let mut file = fs::File::open(path)?;
+        let file = fs::File::open(path)?;
         let size = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-        let mut buf = AlignedBuf::lasting(size);
-        file.read_exact(buf.as_mut())?;
-        let mut rest = Vec::new();
-        file.read_to_end(&mut rest)?;
-        // A file of /proc has size zero.
-        match rest.is_empty() {
-            true => Ok(Bytes::from_owner(buf)),
-            false => Ok([buf.as_ref(), &rest].concat().into()),
-        }
+        Ok((file, size))
     };
-    read().map_err(|source| FileError::Unreadable { path: path.to_owned(), source })
+    let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
+    let memory = |error| FileError::Memory { path: path.to_owned(), error };
+    let (mut file, size) = open().map_err(unreadable)?;
+    // A file of /proc has size zero.
+    if size == 0 {
+        let (mut bytes, mut piece) = (Room::new(), [0; PIECE]);
+        loop {
+            match file.read(&mut piece).map_err(unreadable)? {
+                0 => return Ok(bytes.into_vec().into()),
+                n => bytes.extend(piece[..n].iter().copied()).map_err(memory)?,
+            }
+        }
+    }
+    let no_memory = || TensorError::NoMemory { n_bytes: size, limit: None };
+    let buf = AlignedBuf::try_lasting(size);
+    let reason = || charge(size).err().unwrap_or_else(no_memory);
+    let mut buf = buf.ok_or_else(|| memory(reason()))?;
+    file.read_exact(buf.as_mut()).map_err(unreadable)?;
+    Ok(Bytes::from_owner(buf))
 }
 
 /// Writes `value` under `name` to the file at `path`; a `.npy` file drops the name.
@@ -166,6 +187,40 @@ mod tests {
             let named = read_value(&path, None).unwrap();
             assert_eq!(named, Named { name: name.to_owned(), value: value.clone() });
         }
+    }
+
+    #[test]
+    fn files_count_against_the_allowance() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        // Holes take no space on the medium.
+        let floats = Tensor::zeros(ort_tensor::DType::F32, &[0]).unwrap();
+        write_value(&path("hole.npy"), "", &floats.into()).unwrap();
+        let hole = fs::OpenOptions::new().append(true).open(path("hole.npy")).unwrap();
+        hole.set_len(1 << 20).unwrap();
+        // Each text takes more memory than its bytes in the file.
+        let texts =
+            Value::Tensor(Tensor::from_strings(&[9000], vec![String::new(); 9000]).unwrap());
+        write_value(&path("texts.npy"), "", &texts).unwrap();
+        write_value(&path("texts.pb"), "", &texts).unwrap();
+        let limit = 100_000;
+        for name in ["hole.npy", "texts.npy", "texts.pb"] {
+            let path = path(name);
+            let error = ort_tensor::within(limit, limit, || read_value(&path, None)).unwrap_err();
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("{}: ", path.display())), "{text}");
+            assert!(text.contains(" bytes: over the total limit of 100000"), "{text}");
+        }
+        assert_eq!(read_value(&path("texts.npy"), None).unwrap().value, texts);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_of_unknown_size_is_read_to_its_end() {
+        let path = Path::new("/proc/self/status");
+        assert!(whole(path).unwrap().starts_with(b"Name:"));
+        let over = ort_tensor::within(99, 99, || whole(path));
+        assert!(matches!(over, Err(FileError::Memory { .. })), "{over:?}");
     }
 
     #[test]

@@ -60,15 +60,16 @@ pub enum NpyError {
         /// Its position.
         index: usize,
     },
-    /// Type, shape and data are inconsistent.
+    /// Type, shape and data are inconsistent, or there is no memory for a copy.
     #[error(transparent)]
     Tensor(#[from] TensorError),
 }
 
-/// The tensor in `bytes`; it shares their data where order and alignment allow.
+/// The tensor in `bytes`; it shares their data where order and alignment allow. Copies count against the allowance of the
+/// thread (`ort_tensor::within`).
 ///
 /// # Errors
-/// If `bytes` are not a complete `.npy` file of a type in the table above.
+/// If `bytes` are not a complete `.npy` file of a type in the table above, or there is no memory for a copy.
 pub fn decode(bytes: &Bytes) -> Result<Tensor, NpyError> {
     let (header, data_at) = Header::read(bytes)?;
     let data = bytes.slice(data_at..);

@@ -12,7 +12,8 @@ mod tensor;
 
 use bytes::Bytes;
 use ort_onnx::schema::{MapProto, OptionalProto, SequenceProto, TensorProto};
-use ort_tensor::Value;
+use ort_onnx::{Limits, OnnxError};
+use ort_tensor::{TensorError, Value, within};
 use prost::Message;
 
 pub use self::error::PbError;
@@ -43,33 +44,36 @@ impl Kind {
     /// A tensor if `bytes` decode as one with as many elements as its shape requires; otherwise
     /// a sequence. Maps and optionals cannot be distinguished from sequences.
     pub fn guess(bytes: &Bytes) -> Self {
-        match decode(bytes, Kind::Tensor) {
-            Ok(_) => Kind::Tensor,
+        // What this takes is free afterwards.
+        match within(usize::MAX, usize::MAX, || decode(bytes, Kind::Tensor)) {
+            Ok(_) | Err(PbError::Tensor(TensorError::NoMemory { .. })) => Kind::Tensor,
             Err(_) => Kind::Sequence,
         }
     }
 }
 
-/// Decodes the value in `bytes`. Tensors share their data with `bytes` where alignment allows.
+/// Decodes the value in `bytes`. Tensors share their data with `bytes` where alignment allows; everything else counts against
+/// the allowance of the thread (`ort_tensor::within`).
 ///
 /// # Errors
-/// If `bytes` are not a complete value of this kind.
+/// If `bytes` are not a complete value of this kind, or there is no memory for it.
 pub fn decode(bytes: &Bytes, kind: Kind) -> Result<Named, PbError> {
+    let limits = Limits::default();
     let (name, value) = match kind {
         Kind::Tensor => {
-            let proto: TensorProto = message(bytes, "tensor")?;
+            let proto = message("tensor", TensorProto::open(bytes, &limits))?;
             (proto.name.clone(), Value::Tensor(tensor::to_tensor(proto)?))
         }
         Kind::Sequence => {
-            let proto: SequenceProto = message(bytes, "sequence")?;
+            let proto = message("sequence", SequenceProto::open(bytes, &limits))?;
             (proto.name.clone(), Value::Sequence(nested::to_sequence(proto)?))
         }
         Kind::Map => {
-            let proto: MapProto = message(bytes, "map")?;
+            let proto = message("map", MapProto::open(bytes, &limits))?;
             (proto.name.clone(), Value::Map(nested::to_map(proto)?))
         }
         Kind::Optional => {
-            let proto: OptionalProto = message(bytes, "optional")?;
+            let proto = message("optional", OptionalProto::open(bytes, &limits))?;
             (proto.name.clone(), Value::Optional(nested::to_optional(proto)?))
         }
     };
@@ -90,8 +94,11 @@ pub fn encode(name: &str, value: &Value) -> Result<Vec<u8>, PbError> {
     })
 }
 
-fn message<M: Message + Default>(bytes: &Bytes, kind: &'static str) -> Result<M, PbError> {
-    M::decode(bytes.clone()).map_err(|source| PbError::Decode { kind, source })
+fn message<M>(kind: &'static str, opened: Result<M, OnnxError>) -> Result<M, PbError> {
+    opened.map_err(|source| match source {
+        OnnxError::Memory { error, .. } => error.into(),
+        source => PbError::Decode { kind, source: Box::new(source) },
+    })
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(super) fn prepare() -> Attack {
         let mut model = model::mutant(models, rng);
         mutant.label = model::label(&model);
         let data = if rng.below(OF_EXTERNAL) == 0 { external(&mut model, rng) } else { Vec::new() };
-        let Some(mut bytes) = ort_onnx::encode(&model) else {
+        let Ok(mut bytes) = ort_onnx::encode(&model) else {
             return crate::attack::Outcome::Rejected;
         };
         if rng.below(OF_BYTES) == 0 {

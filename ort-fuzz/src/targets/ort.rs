@@ -19,7 +19,7 @@ pub(super) fn prepare() -> Attack {
             _ => {
                 let model = model::mutant(&cases, rng);
                 let label = model::label(&model);
-                match ort_onnx::encode(&model).and_then(to_ort) {
+                match ort_onnx::encode(&model).ok().and_then(to_ort) {
                     Some(bytes) => (bytes, label),
                     None => (file, "a damaged file".to_owned()),
                 }

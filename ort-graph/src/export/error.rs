@@ -1,5 +1,7 @@
 //! What a graph can have that a file cannot.
 
+use ort_tensor::TensorError;
+
 use crate::fact::Type;
 use crate::order::CycleError;
 
@@ -48,6 +50,14 @@ pub enum ExportError {
         node: String,
         /// The value.
         value: String,
+    },
+    /// There is no memory for elements that were to be computed when they are first read.
+    #[error("constant `{constant}`: {error}")]
+    Elements {
+        /// The constant; empty for one that is an attribute.
+        constant: String,
+        /// The error.
+        error: TensorError,
     },
     /// More nodes than a file can number.
     #[error("a graph in a file holds at most 2^32 nodes")]

@@ -55,7 +55,7 @@ impl<'e> Exporter<'e> {
         outer.extend(nodes.iter().flat_map(|node| node.implicit_inputs.iter().cloned()));
         outer.retain(|name| !name.is_empty() && !scope.has(name));
         let graph = record::Graph {
-            initializers: initializers(scope),
+            initializers: initializers(scope)?,
             node_args: node_args(scope, &nodes, &outer)?,
             nodes,
             inputs,
@@ -131,14 +131,16 @@ impl<'e> Exporter<'e> {
             Attr::Float(value) => AttributeValue::Float(*value),
             Attr::Int(value) => AttributeValue::Int(*value),
             Attr::String(value) => AttributeValue::String(value.into()),
-            Attr::Tensor(value) => AttributeValue::Tensor(constant(value)),
+            Attr::Tensor(value) => AttributeValue::Tensor(constant(value)?),
             Attr::Graph(graph) => AttributeValue::Graph(subgraph(graph)?),
             Attr::Floats(values) => AttributeValue::Floats(values.clone()),
             Attr::Ints(values) => AttributeValue::Ints(values.clone()),
             Attr::Strings(values) => {
                 AttributeValue::Strings(values.iter().map(|text| text.as_str().into()).collect())
             }
-            Attr::Tensors(values) => AttributeValue::Tensors(values.iter().map(constant).collect()),
+            Attr::Tensors(values) => {
+                AttributeValue::Tensors(values.iter().map(constant).collect::<Result<_, _>>()?)
+            }
             Attr::Graphs(graphs) => {
                 AttributeValue::Graphs(graphs.iter().map(subgraph).collect::<Result<_, _>>()?)
             }
@@ -191,12 +193,12 @@ fn n_formals(entry: &record::OpIdKernelTypeStrArgsEntry<'_>) -> usize {
 }
 
 /// Constants with their packed forms, and the defaults of inputs.
-fn initializers<'g>(scope: &Scope<'g, '_>) -> Vec<record::Tensor<'g>> {
+fn initializers<'g>(scope: &Scope<'g, '_>) -> Result<Vec<record::Tensor<'g>>, ExportError> {
     let mut initializers = Vec::new();
     for (name, (graph, id)) in scope.values() {
         let value = graph.value(id);
         let contents = value.default.as_ref().or_else(|| graph.constant(id));
-        initializers.extend(contents.map(|contents| tensor(name.clone(), contents)));
+        initializers.extend(contents.map(|contents| tensor(name.clone(), contents)).transpose()?);
         initializers.extend(
             value
                 .packed
@@ -204,7 +206,7 @@ fn initializers<'g>(scope: &Scope<'g, '_>) -> Vec<record::Tensor<'g>> {
                 .map(|form| record::Tensor::packed_form(name, &form.label, &form.bytes)),
         );
     }
-    initializers
+    Ok(initializers)
 }
 
 /// Every value that the graph has or captures, and the one that represents absent arguments.

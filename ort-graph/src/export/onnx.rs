@@ -13,10 +13,14 @@ use ort_onnx::schema::{
     NodeProto, OperatorSetIdProto, SparseTensorProto, StringStringEntryProto, TensorProto,
     TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
+use ort_tensor::{TensorError, go_on, text_of, with_room};
 
 /// The message of a file. Its graph is named `graph_name`: ONNX Runtime (1.32) requires a name, and `.ort` files have
 /// none. Elements are copied.
-pub fn to_onnx(file: record::File<'_>, graph_name: &str) -> ModelProto {
+///
+/// # Errors
+/// If there is no memory for them, or the thread was cancelled.
+pub fn to_onnx(file: record::File<'_>, graph_name: &str) -> Result<ModelProto, TensorError> {
     let model = file.model;
     let set = |set: record::OperatorSetId<'_>| OperatorSetIdProto {
         domain: set.domain.into_owned(),
@@ -26,10 +30,10 @@ pub fn to_onnx(file: record::File<'_>, graph_name: &str) -> ModelProto {
         key: entry.key.into_owned(),
         value: entry.value.into_owned(),
     };
-    let mut graph = graph(model.graph);
+    let mut graph = graph(model.graph)?;
     graph.name = if graph_name.is_empty() { "graph" } else { graph_name }.to_owned();
     graph.doc_string = text(model.graph_doc_string);
-    ModelProto {
+    Ok(ModelProto {
         ir_version: model.ir_version,
         producer_name: text(model.producer_name),
         producer_version: text(model.producer_version),
@@ -40,7 +44,7 @@ pub fn to_onnx(file: record::File<'_>, graph_name: &str) -> ModelProto {
         opset_import: model.opset_import.into_iter().map(set).collect(),
         metadata_props: model.metadata_props.into_iter().map(entry).collect(),
         functions: Vec::new(),
-    }
+    })
 }
 
 fn text(text: Option<Cow<'_, str>>) -> String {
@@ -52,8 +56,8 @@ fn texts(texts: Vec<Cow<'_, str>>) -> Vec<String> {
 }
 
 /// Inputs and outputs come with their types, and so does every other value that has one.
-fn graph(graph: record::Graph<'_>) -> GraphProto {
-    let initializer: Vec<_> = graph.initializers.into_iter().map(tensor).collect();
+fn graph(graph: record::Graph<'_>) -> Result<GraphProto, TensorError> {
+    let initializer: Vec<_> = all(graph.initializers, tensor)?;
     let declared = graph.node_args.into_iter().map(value);
     let mut values: BTreeMap<String, ValueInfoProto> =
         declared.map(|value| (value.name.clone(), value)).collect();
@@ -71,67 +75,85 @@ fn graph(graph: record::Graph<'_>) -> GraphProto {
         values.remove(name);
     }
     let is_typed = |value: &ValueInfoProto| value.r#type.is_some() && !value.name.is_empty();
-    GraphProto {
+    Ok(GraphProto {
         value_info: values.into_values().filter(is_typed).collect(),
-        node: graph.nodes.into_iter().map(node).collect(),
+        node: all(graph.nodes, node)?,
         initializer,
         input,
         output,
-        sparse_initializer: graph.sparse_initializers.into_iter().map(sparse).collect(),
+        sparse_initializer: all(graph.sparse_initializers, sparse)?,
         ..GraphProto::default()
-    }
+    })
 }
 
-fn node(node: record::Node<'_>) -> NodeProto {
-    NodeProto {
+fn all<T, U>(
+    items: impl IntoIterator<Item = T>,
+    convert: impl FnMut(T) -> Result<U, TensorError>,
+) -> Result<Vec<U>, TensorError> {
+    items.into_iter().map(convert).collect()
+}
+
+fn node(node: record::Node<'_>) -> Result<NodeProto, TensorError> {
+    Ok(NodeProto {
         input: texts(node.inputs),
         output: texts(node.outputs),
         name: node.name.into_owned(),
         op_type: node.op_type.into_owned(),
-        attribute: node.attributes.into_iter().map(attribute).collect(),
+        attribute: all(node.attributes, attribute)?,
         domain: node.domain.into_owned(),
         ..NodeProto::default()
-    }
+    })
 }
 
-fn attribute(attribute: record::Attribute<'_>) -> AttributeProto {
+fn attribute(attribute: record::Attribute<'_>) -> Result<AttributeProto, TensorError> {
     let bytes = |text: Cow<'_, str>| Bytes::from(text.into_owned());
     let is_of = |kind| attribute.attribute_type == kind;
-    AttributeProto {
+    Ok(AttributeProto {
         f: is_of(AttributeType::Float).then_some(attribute.f),
         i: is_of(AttributeType::Int).then_some(attribute.i),
         r#type: attribute.attribute_type.into(),
         name: attribute.name.into_owned(),
         s: attribute.s.map(bytes),
-        t: attribute.t.map(|value| Box::new(tensor(value))),
-        g: attribute.g.map(|value| Box::new(self::graph(value))),
+        t: attribute.t.map(|value| tensor(value).map(Box::new)).transpose()?,
+        g: attribute.g.map(|value| graph(value).map(Box::new)).transpose()?,
         floats: attribute.floats.unwrap_or_default(),
         ints: attribute.ints.unwrap_or_default(),
         strings: attribute.strings.into_iter().flatten().map(bytes).collect(),
-        tensors: attribute.tensors.into_iter().flatten().map(tensor).collect(),
-        graphs: attribute.graphs.into_iter().flatten().map(graph).collect(),
+        tensors: all(attribute.tensors.into_iter().flatten(), tensor)?,
+        graphs: all(attribute.graphs.into_iter().flatten(), graph)?,
         ..AttributeProto::default()
-    }
+    })
 }
 
-fn tensor(tensor: record::Tensor<'_>) -> TensorProto {
-    let bytes = |text: Cow<'_, str>| Bytes::from(text.into_owned());
-    TensorProto {
+fn tensor(tensor: record::Tensor<'_>) -> Result<TensorProto, TensorError> {
+    let bytes = |text: Cow<'_, str>| Ok(Bytes::from(text_of(&[&text])?));
+    Ok(TensorProto {
         dims: tensor.dims,
         data_type: tensor.data_type.into(),
         name: tensor.name.into_owned(),
-        raw_data: tensor.raw_data.map(|raw| Bytes::copy_from_slice(&raw)),
-        string_data: tensor.string_data.into_iter().flatten().map(bytes).collect(),
+        raw_data: tensor.raw_data.map(|raw| copied(&raw)).transpose()?,
+        string_data: all(tensor.string_data.into_iter().flatten(), bytes)?,
         ..TensorProto::default()
-    }
+    })
 }
 
-fn sparse(sparse: record::SparseTensor<'_>) -> SparseTensorProto {
-    SparseTensorProto {
-        values: Some(tensor(sparse.values)),
-        indices: Some(tensor(sparse.indices)),
-        dims: sparse.dims,
+/// A copy of elements, in pieces that take a millisecond or two.
+fn copied(raw: &[u8]) -> Result<Bytes, TensorError> {
+    const PIECE: usize = 1 << 22;
+    let mut copy: Vec<u8> = with_room(raw.len())?;
+    for piece in raw.chunks(PIECE) {
+        go_on()?;
+        copy.extend_from_slice(piece);
     }
+    Ok(copy.into())
+}
+
+fn sparse(sparse: record::SparseTensor<'_>) -> Result<SparseTensorProto, TensorError> {
+    Ok(SparseTensorProto {
+        values: Some(tensor(sparse.values)?),
+        indices: Some(tensor(sparse.indices)?),
+        dims: sparse.dims,
+    })
 }
 
 fn value(value: record::ValueInfo<'_>) -> ValueInfoProto {

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use ort_format::{DataType, DimensionValueType, record};
-use ort_tensor::{DType, Tensor};
+use ort_tensor::{DType, Tensor, TensorError};
 
 use super::ExportError;
 use crate::dim::Dim;
@@ -58,20 +58,30 @@ fn dimension(dim: &Dim) -> record::Dimension<'_> {
     record::Dimension { value, denotation: None }
 }
 
-/// A tensor; its elements stay where they are.
-pub(super) fn tensor<'a>(name: Cow<'a, str>, tensor: &'a Tensor) -> record::Tensor<'a> {
+/// A tensor; its elements stay where they are, or are computed if that was deferred.
+///
+/// # Errors
+/// If there is no memory for what was deferred.
+pub(super) fn tensor<'a>(
+    name: Cow<'a, str>,
+    tensor: &'a Tensor,
+) -> Result<record::Tensor<'a>, ExportError> {
     let view = tensor.unaligned_view();
-    let strings = view.as_strings().ok();
+    let (raw, strings) = (view.as_bytes(), view.as_strings().ok());
+    if raw.is_none() && strings.is_none() && !tensor.is_released() {
+        let error = view.as_words::<u8>().err().unwrap_or(TensorError::Ended);
+        return Err(ExportError::Elements { constant: name.into_owned(), error });
+    }
     let record = record::Tensor {
         name,
         doc_string: None,
         // An existing tensor has no more elements than memory has bytes, or one dimension is 0.
         dims: view.shape().iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect(),
         data_type: data_type(view.dtype()),
-        raw_data: view.as_bytes().map(Cow::Borrowed),
+        raw_data: raw.map(Cow::Borrowed),
         string_data: strings.map(|all| all.iter().map(|text| text.as_str().into()).collect()),
     };
-    if tensor.is_released() { record.released() } else { record }
+    Ok(if tensor.is_released() { record.released() } else { record })
 }
 
 fn data_type(dtype: DType) -> DataType {

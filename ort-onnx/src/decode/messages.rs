@@ -1,14 +1,16 @@
 //! The fields of messages by number. What a field holds follows from its type.
 
+use bytes::Bytes;
+
 use super::values::{Item, Merge};
 use super::wire::{Field, Reader};
-use super::{Decoder, Wrong};
-use crate::error::Damage;
+use super::{Decoder, Limits, Wrong, decode};
+use crate::error::{Damage, OnnxError};
 use crate::schema::{
-    AttributeProto, DimensionProto, ElementTypeProto, FunctionProto, GraphProto, MapTypeProto,
-    ModelProto, NodeProto, OperatorSetIdProto, SegmentProto, SparseTensorProto,
-    StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto,
-    ValueInfoProto,
+    AttributeProto, DimensionProto, ElementTypeProto, FunctionProto, GraphProto, MapProto,
+    MapTypeProto, ModelProto, NodeProto, OperatorSetIdProto, OptionalProto, SegmentProto,
+    SequenceProto, SparseTensorProto, StringStringEntryProto, TensorProto, TensorShapeProto,
+    TensorTypeProto, TypeProto, ValueInfoProto,
 };
 
 /// A message.
@@ -98,4 +100,28 @@ messages! {
     }
     SegmentProto { 1 begin, 2 end, }
     SparseTensorProto { 1 values, 2 indices, 3 dims, }
+    SequenceProto {
+        1 name, 2 elem_type, 3 tensor_values, 5 sequence_values, 6 map_values, 7 optional_values,
+    }
+    MapProto { 1 name, 2 key_type, 3 keys, 4 string_keys, 5 values, }
+    OptionalProto {
+        1 name, 2 elem_type, 3 tensor_value, 5 sequence_value, 6 map_value, 7 optional_value,
+    }
 }
+
+macro_rules! files {
+    ($($Proto:ident $name:literal)*) => { $(
+        impl $Proto {
+            /// The message in the bytes of a `.pb` file; elements are slices of them. The size of everything else counts
+            /// against the limits and the allowance of the thread (`ort_tensor::within`).
+            ///
+            /// # Errors
+            /// If the bytes are not such a message, exceed a limit, or there is no memory for it.
+            pub fn open(bytes: &Bytes, limits: &Limits) -> Result<Self, OnnxError> {
+                decode(bytes, limits, $name)
+            }
+        }
+    )* };
+}
+
+files! { TensorProto "tensor" SequenceProto "sequence" MapProto "map" OptionalProto "optional" }

@@ -42,14 +42,23 @@ const GROWTH: usize = 2;
 const FIELD: usize = 16;
 
 /// Decodes a `ModelProto`. Its `Bytes` are slices of `file`.
-pub(crate) fn decode(file: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
+pub(crate) fn decode_model(file: &Bytes, limits: &Limits) -> Result<ModelProto, OnnxError> {
+    decode(file, limits, "model")
+}
+
+/// The same for any message; errors of it as a whole name it.
+fn decode<M: Message + Default>(
+    file: &Bytes,
+    limits: &Limits,
+    name: &'static str,
+) -> Result<M, OnnxError> {
     let most = file.len().saturating_mul(limits.ratio).saturating_add(limits.base);
     let depth = limits.depth.min(100);
     let mut decoder = Decoder { file, left: most, depth, pace: Pace::new() };
-    let mut model = ModelProto::default();
-    match decoder.message(&mut model, file, 0) {
-        Ok(()) => Ok(model),
-        Err(wrong) => Err(wrong.into()),
+    let mut message = M::default();
+    match decoder.message(&mut message, file, 0) {
+        Ok(()) => Ok(message),
+        Err(wrong) => Err(wrong.within(name)),
     }
 }
 
@@ -67,16 +76,17 @@ struct Wrong {
     names: Vec<String>,
 }
 
-impl From<Wrong> for OnnxError {
-    fn from(wrong: Wrong) -> Self {
-        let Wrong { damage, offset, mut names } = wrong;
+impl Wrong {
+    /// The error in a file that is such a message.
+    fn within(self, message: &'static str) -> OnnxError {
+        let Self { damage, offset, mut names } = self;
         names.reverse();
-        let path = if names.is_empty() { "model".to_owned() } else { names.join(".") };
+        let path = if names.is_empty() { message.to_owned() } else { names.join(".") };
         match damage {
-            Damage::Depth => Self::Limit { limit: "depth", path },
-            Damage::Objects => Self::Limit { limit: "ratio", path },
-            Damage::Memory(error) => Self::Memory { path, error },
-            damage => Self::Damaged { path, offset, damage },
+            Damage::Depth => OnnxError::Limit { limit: "depth", path },
+            Damage::Objects => OnnxError::Limit { limit: "ratio", path },
+            Damage::Memory(error) => OnnxError::Memory { path, error },
+            damage => OnnxError::Damaged { path, offset, damage },
         }
     }
 }

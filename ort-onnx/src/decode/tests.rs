@@ -17,7 +17,7 @@ fn node(attribute: AttributeProto) -> NodeProto {
 }
 
 fn decoded(bytes: &[u8]) -> Result<ModelProto, OnnxError> {
-    decode(&Bytes::copy_from_slice(bytes), &Limits::default())
+    decode_model(&Bytes::copy_from_slice(bytes), &Limits::default())
 }
 
 fn refused(bytes: &[u8]) -> String {
@@ -86,7 +86,7 @@ fn a_long_list_is_rejected_at_the_first_element_over_the_limit() {
         let bytes = model(vec![node(list)]).encode_to_vec();
         let bytes = Bytes::from(bytes);
         let passes =
-            |base| decode(&bytes, &Limits { ratio: 0, base, ..Limits::default() }).map(drop);
+            |base| decode_model(&bytes, &Limits { ratio: 0, base, ..Limits::default() }).map(drop);
         let most = (0..1 << 16).find(|&base| passes(base).is_ok()).unwrap();
         let path = format!("graph.node.attribute.{name}[{}]", n - 1);
         assert_eq!(passes(most - 1), Err(OnnxError::Limit { limit: "ratio", path }));
@@ -96,7 +96,8 @@ fn a_long_list_is_rejected_at_the_first_element_over_the_limit() {
 #[test]
 fn messages_count_against_the_allowance_of_the_thread() {
     let bytes = Bytes::from(model(vec![NodeProto::default(); 1000]).encode_to_vec());
-    let decoded = |limit| within(limit, limit, || decode(&bytes, &Limits::default()).map(drop));
+    let decoded =
+        |limit| within(limit, limit, || decode_model(&bytes, &Limits::default()).map(drop));
     assert!(decoded(16 << 20).is_ok());
     assert!(
         matches!(decoded(10_000), Err(OnnxError::Memory { path, .. }) if path.contains("node"))

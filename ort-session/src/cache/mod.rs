@@ -14,6 +14,7 @@ mod folder;
 mod seen;
 mod trust;
 
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -76,7 +77,7 @@ pub(crate) fn session(
             return Ok(session);
         }
         Ok(None) => {}
-        Err(why) => warnings.push(format!("{}: {why}; it is created again", path.display())),
+        Err(why) => warnings.push(format!("{why}; it is created again")),
     }
     let bytes = bytes.map_or_else(|| source.load(&search.settings), Ok)?;
     let optimized = search.settings.optimized(bytes, start)?;
@@ -93,7 +94,8 @@ pub(crate) fn session(
             Ok(session)
         }
         Err(why) => {
-            warnings.push(format!("{}: {why}; the model is used without it", path.display()));
+            search.settings.check_cancelled("save")?;
+            warnings.push(format!("{why}; the model is used without it"));
             uncached(optimized, warnings)
         }
     }
@@ -176,7 +178,7 @@ impl Search<'_> {
     }
 
     /// A session of the packed file at `path`, if there is one, and the state of a file that was read for it; the reason
-    /// if it cannot be used.
+    /// if it cannot be used, which begins with the path.
     fn found(&self, path: &Path, of: &str) -> Result<Option<(Session, Option<State>)>, String> {
         trust::check(path)?;
         let before = State::of(path);
@@ -193,14 +195,15 @@ impl Search<'_> {
         // Replaced initializers are in the packed file.
         let initializers = Initializers::default();
         let settings = Resolved { checks_sums, initializers, ..self.settings.clone() };
-        let optimized = settings.optimized(bytes, self.start).map_err(said)?;
+        let optimized =
+            settings.optimized(bytes, self.start).map_err(|error| named(path, error))?;
         if made_of(&optimized.model().metadata) != Some(of) {
-            return Err("it is of another model".to_owned());
+            return Err(named(path, "it is of another model"));
         }
         if !optimized.is_packed() {
-            return Err("it is packed for another target".to_owned());
+            return Err(named(path, "it is packed for another target"));
         }
-        let session = optimized.commit().map_err(said)?;
+        let session = optimized.commit().map_err(|error| named(path, error))?;
         let read = state.filter(|_| checks_sums);
         match &read {
             Some(state) => seen.remember(state, of),
@@ -210,20 +213,23 @@ impl Search<'_> {
         Ok(Some((session, read)))
     }
 
-    /// Creates the packed file at `path` and a session of it; the reason if that fails.
+    /// Creates the packed file at `path` and a session of it; the reason if that fails, which begins with a path.
     fn make(
         &self,
         (path, mode): (&Path, u32),
         of: &str,
         optimized: &Optimized,
     ) -> Result<Session, String> {
-        let (bytes, _) = optimized.packed(Pack::Replace, Some(of)).map_err(said)?;
-        trust::create_folder(self.folder).map_err(said)?;
+        let packed = optimized.packed(Pack::Replace, Some(of));
+        let (bytes, _) = packed.map_err(|error| named(path, error))?;
+        trust::create_folder(self.folder).map_err(|error| named(self.folder, error))?;
         trust::check(self.folder)?;
         remove_leftovers(self.folder);
-        write_with_mode(path, &bytes, mode).map_err(said)?;
+        let write = || write_with_mode(path, &bytes, mode);
+        self.settings.saving(usize::MAX, write).map_err(said)?;
         drop(bytes);
-        let found = self.found(path, of)?.ok_or_else(|| "it was removed immediately".to_owned())?;
+        let found = self.found(path, of)?;
+        let found = found.ok_or_else(|| named(path, "it was removed immediately"))?;
         let (session, read) = found;
         // So that the next start does not read it either.
         if let Some(state) = read {
@@ -263,7 +269,13 @@ impl Source<'_> {
     }
 }
 
-fn said(error: impl std::fmt::Display) -> String {
+/// A reason that begins with the path.
+fn named(path: &Path, why: impl Display) -> String {
+    format!("{}: {why}", path.display())
+}
+
+/// The message of an error that names the path itself.
+fn said(error: impl Display) -> String {
     error.to_string()
 }
 

@@ -43,6 +43,7 @@ mod profile;
 mod providers;
 mod run_events;
 mod run_options;
+mod saving;
 mod sequence_map;
 mod states;
 mod stress;

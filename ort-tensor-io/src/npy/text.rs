@@ -1,6 +1,8 @@
 //! Strings in `.npy` files: all of the same length, padded with NULs, so trailing NULs are lost.
 
-use ort_tensor::{DType, TensorError, n_elements};
+use std::slice::ChunksExact;
+
+use ort_tensor::{DType, TensorError, n_elements, text_of, try_collected};
 
 use super::NpyError;
 
@@ -13,13 +15,20 @@ pub(super) fn from_utf32(
     shape: &[usize],
 ) -> Result<Vec<String>, NpyError> {
     let n_bytes = n_chars.checked_mul(BYTES_PER_CHAR).ok_or_else(|| too_large(shape))?;
+    let mut text = String::new();
     let string = |(index, item): (usize, &[u8])| {
         let (points, _) = item.as_chunks::<BYTES_PER_CHAR>();
-        let chars = points.iter().map(|&point| char::from_u32(u32::from_le_bytes(point)));
-        let string: Option<String> = chars.collect();
-        string.map(without_padding).ok_or(NpyError::NotUnicode { index })
+        let end = points.iter().rposition(|&point| point != [0; BYTES_PER_CHAR]);
+        let chars = points[..end.map_or(0, |end| end + 1)].iter();
+        let chars = chars.map(|&point| char::from_u32(u32::from_le_bytes(point)));
+        let len: Option<usize> = chars.clone().map(|c| c.map(char::len_utf8)).sum();
+        let len = len.ok_or(NpyError::NotUnicode { index })?;
+        text.clear();
+        text.try_reserve(len).map_err(|_| TensorError::NoMemory { n_bytes: len, limit: None })?;
+        text.extend(chars.flatten());
+        Ok(text_of(&[&text])?)
     };
-    items(data, n_bytes, shape)?.into_iter().enumerate().map(string).collect()
+    try_collected(items(data, n_bytes, shape)?.enumerate().map(string))
 }
 
 /// `Π shape` strings of `n_bytes` bytes each.
@@ -29,10 +38,10 @@ pub(super) fn from_utf8(
     shape: &[usize],
 ) -> Result<Vec<String>, NpyError> {
     let string = |(index, item): (usize, &[u8])| {
-        let string = String::from_utf8(item.to_vec());
-        string.map(without_padding).map_err(|_| NpyError::NotUnicode { index })
+        let text = std::str::from_utf8(item).map_err(|_| NpyError::NotUnicode { index })?;
+        Ok(text_of(&[text.trim_end_matches('\0')])?)
     };
-    items(data, n_bytes, shape)?.into_iter().enumerate().map(string).collect()
+    try_collected(items(data, n_bytes, shape)?.enumerate().map(string))
 }
 
 /// The length of the longest string, at least 1, and all strings padded to it.
@@ -46,7 +55,11 @@ pub(super) fn to_utf32(strings: &[String]) -> (usize, Vec<u8>) {
 }
 
 /// `data` in `Π shape` pieces of `n_bytes`, which is not zero.
-fn items<'a>(data: &'a [u8], n_bytes: usize, shape: &[usize]) -> Result<Vec<&'a [u8]>, NpyError> {
+fn items<'a>(
+    data: &'a [u8],
+    n_bytes: usize,
+    shape: &[usize],
+) -> Result<ChunksExact<'a, u8>, NpyError> {
     let n = n_elements(shape).ok_or_else(|| too_large(shape))?;
     let expected = n.checked_mul(n_bytes).ok_or_else(|| too_large(shape))?;
     if expected != data.len() {
@@ -54,12 +67,7 @@ fn items<'a>(data: &'a [u8], n_bytes: usize, shape: &[usize]) -> Result<Vec<&'a 
         let found = data.len().checked_div(n_bytes).unwrap_or(0);
         return Err(TensorError::Length { dtype, shape, expected: n, found }.into());
     }
-    Ok(data.chunks_exact(n_bytes).collect())
-}
-
-fn without_padding(mut string: String) -> String {
-    string.truncate(string.trim_end_matches('\0').len());
-    string
+    Ok(data.chunks_exact(n_bytes))
 }
 
 fn too_large(shape: &[usize]) -> NpyError {

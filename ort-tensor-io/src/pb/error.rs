@@ -1,6 +1,6 @@
 //! The errors of `.pb` files.
 
-use ort_onnx::{DecodeError, ElementsError};
+use ort_onnx::{ElementsError, OnnxError};
 use ort_tensor::{DType, TensorError};
 
 /// Bytes that are not the expected value, or a value that cannot be written.
@@ -13,11 +13,11 @@ pub enum PbError {
         /// `tensor`, `sequence`, `map` or `optional`.
         kind: &'static str,
         /// The error of the decoder.
-        source: DecodeError,
+        source: Box<OnnxError>,
     },
     /// The elements are missing, or do not fit the type.
     #[error(transparent)]
-    Elements(#[from] ElementsError),
+    Elements(ElementsError),
     /// The data is external.
     #[error("external data is not supported")]
     External,
@@ -31,7 +31,7 @@ pub enum PbError {
         /// The number.
         value: i128,
     },
-    /// Type, shape and data are inconsistent.
+    /// Type, shape and data are inconsistent, or there is no memory for a copy.
     #[error(transparent)]
     Tensor(#[from] TensorError),
     /// The declared kind of a sequence or optional is unknown or wrong.
@@ -78,4 +78,13 @@ pub enum PbError {
         /// The position of the value.
         index: usize,
     },
+}
+
+impl From<ElementsError> for PbError {
+    fn from(error: ElementsError) -> Self {
+        match error {
+            ElementsError::Memory(error) => Self::Tensor(error),
+            error => Self::Elements(error),
+        }
+    }
 }

@@ -1,0 +1,133 @@
+//! A model saved as a `.ort` file, packed or not.
+//!
+//! The file is built in memory, which counts against the limit of loading, as do the constants that the graph has in its own.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use ort_format::KernelTypeStrResolver;
+use ort_graph::{Export, Graph, ModelInfo, export};
+use ort_tensor::{Room, go_on};
+
+use crate::cancel::Cancel;
+use crate::error::SaveError;
+use crate::optimized::{Optimized, PRIVATE, Pack, PackedSize};
+use crate::packed::{seal, texts, unsealed};
+use crate::packs::{ConstantId, forms};
+use crate::plan::Released;
+use crate::save::write_whole;
+
+impl Optimized {
+    /// The current model as the bytes of a `.ort` file. Equal models give equal bytes.
+    /// A [packed](Self::is_packed) model stays packed, and released elements stay released.
+    ///
+    /// # Errors
+    /// If the graph has something that the format cannot represent, or is too big for it or for the limits of loading.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, SaveError> {
+        let room = self.room(&self.settings.load_limits.budget(&self.graph));
+        self.settings.saving(room, || match &self.settings.packed_for {
+            Some(packed_for) if self.is_packed => self.sealed(&self.graph, packed_for, None),
+            _ => self.exported(&self.graph, unsealed(&self.model.metadata), PRIVATE),
+        })
+    }
+
+    /// Writes the current model to a `.ort` file. The file appears completely or not at all. Mappings of a replaced
+    /// file, even of this model, stay valid. Returns its length.
+    ///
+    /// # Errors
+    /// As [`Optimized::to_bytes`], or if the system cannot write the file.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<usize, SaveError> {
+        let bytes = self.to_bytes()?;
+        self.settings.saving(usize::MAX, || write_whole(path.as_ref(), &bytes))?;
+        Ok(bytes.len())
+    }
+
+    /// The bytes of a `.ort` file in which every constant is also packed for the kernels: a session
+    /// of it, with the same settings on such a processor, neither optimizes nor packs. Other sessions report
+    /// its target. ONNX Runtime (1.31) loads it if [`Pack::KeepOriginals`] keeps all elements and the
+    /// level is no higher than `extended`.
+    ///
+    /// # Errors
+    /// As [`Optimized::to_bytes`], and if a provider packs for this process only.
+    pub fn to_packed_bytes(&self, pack: Pack) -> Result<Vec<u8>, SaveError> {
+        Ok(self.packed(pack, None)?.0)
+    }
+
+    /// Writes [`Optimized::to_packed_bytes`] as [`Optimized::write`] does.
+    ///
+    /// # Errors
+    /// As for both.
+    pub fn write_packed(
+        &self,
+        path: impl AsRef<Path>,
+        pack: Pack,
+    ) -> Result<PackedSize, SaveError> {
+        let (bytes, size) = self.packed(pack, None)?;
+        self.settings.saving(usize::MAX, || write_whole(path.as_ref(), &bytes))?;
+        Ok(size)
+    }
+
+    /// The bytes of a packed file for the model identified by `of`.
+    pub(crate) fn packed(
+        &self,
+        pack: Pack,
+        of: Option<&str>,
+    ) -> Result<(Vec<u8>, PackedSize), SaveError> {
+        let packed_for = self.settings.packed_for.as_deref().ok_or(SaveError::NotPackable)?;
+        let budget = Arc::new(self.settings.load_limits.budget(&self.graph));
+        let (plan, packs) = self.settings.saving(usize::MAX, || {
+            let compiled = self.compiled(self.graph.clone(), &budget);
+            budget.check()?;
+            Ok(compiled.map_err(Box::new)?)
+        })?;
+        let unread = match pack {
+            Pack::KeepOriginals => HashSet::new(),
+            Pack::Replace => plan.unread(),
+        };
+        let (mut graph, mut released) = (self.graph.clone(), Released::default());
+        let packed_bytes = packs.iter().map(|pack| pack.packed.bytes().len()).sum();
+        let mut left_out_bytes = 0;
+        let forms = forms(&packs);
+        graph.edit_constants(&mut |constant, packed| {
+            *packed = forms.get(&ConstantId::of(constant)).cloned().unwrap_or_default();
+            left_out_bytes += released.replace(constant, &unread);
+        });
+        let bytes =
+            self.settings.saving(self.room(&budget), || self.sealed(&graph, packed_for, of))?;
+        let size = PackedSize { file_bytes: bytes.len(), packed_bytes, left_out_bytes };
+        Ok((bytes, size))
+    }
+
+    /// The bytes of a file of `graph`, which has packed constants.
+    fn sealed(
+        &self,
+        graph: &Graph,
+        packed_for: &str,
+        of: Option<&str>,
+    ) -> Result<Vec<u8>, SaveError> {
+        let metadata = texts(&self.model.metadata, packed_for, of);
+        let mut bytes = self.exported(graph, metadata, &[])?;
+        let cancel = self.settings.cancel.as_ref();
+        seal(&mut bytes, &self.threads(), &|| !cancel.is_some_and(Cancel::is_cancelled))?;
+        Ok(bytes)
+    }
+
+    fn exported(
+        &self,
+        graph: &Graph,
+        metadata: Vec<(String, String)>,
+        private: &[(&str, &str)],
+    ) -> Result<Vec<u8>, SaveError> {
+        let info = &ModelInfo { metadata, ..self.model.clone() };
+        let file = ort_format::open(self.bytes.as_slice(), &self.settings.limits);
+        let resolver = file.ok().and_then(|file| file.kernel_type_str_resolver());
+        let resolver = resolver.map(KernelTypeStrResolver::to_record);
+        let file = export(graph, Export { info, resolver, private }).map_err(Box::new)?;
+        let goes_on = || go_on().is_ok();
+        let length = ort_format::written_length(&file, &goes_on).map_err(Box::new)?;
+        let mut bytes = Room::zeroed(length)?.into_vec();
+        ort_format::write_to(&file, &mut bytes, &goes_on).map_err(Box::new)?;
+        Ok(bytes)
+    }
+}
