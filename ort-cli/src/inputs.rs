@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use ort_session::provider::within;
 use ort_session::{
     DType, Dim, InputError, RunError, RunInputs, Session, Tensor, Type, Value, ValueDescription,
 };
@@ -24,8 +25,12 @@ pub(crate) struct Inputs(Vec<(String, Value)>);
 
 impl Inputs {
     /// The inputs that the options specify for this model. Inputs without a file or a default are
-    /// random; sizes that were assumed are written to stderr.
+    /// random; sizes that were assumed are written to stderr. They may take as much memory as a run by default.
     pub(crate) fn gather(session: &Session, options: &InputOptions) -> Result<Self, Failure> {
+        limited(session, || Self::gathered(session, options))
+    }
+
+    fn gathered(session: &Session, options: &InputOptions) -> Result<Self, Failure> {
         let described = session.inputs();
         for shape in &options.shape {
             check_name("--shape", &shape.name, &described)?;
@@ -155,6 +160,12 @@ impl Inputs {
         }
         symbols
     }
+}
+
+/// Calls `body`, which reads or makes values, with the memory that a run of the session has by default.
+pub(crate) fn limited<R>(session: &Session, body: impl FnOnce() -> R) -> R {
+    let most = session.default_run_bytes().unwrap_or(usize::MAX);
+    within(most, most, body)
 }
 
 /// The kind of value in a file of a data set, by side and position.

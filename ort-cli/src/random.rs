@@ -1,5 +1,6 @@
 //! Random inputs, the same in every run and on every machine.
 
+use ort_session::provider::{filled, text_of};
 use ort_session::{Bool, Complex, DType, Number, Tensor, TensorError, with_dtype};
 
 /// A pseudorandom number generator.
@@ -55,7 +56,7 @@ const MAX_ELEMENTS: usize = 1 << 30;
 /// integers are 0 or 1, which are valid indices into most tables. Strings are single letters.
 ///
 /// # Errors
-/// If there are more than [`MAX_ELEMENTS`].
+/// If there are more than [`MAX_ELEMENTS`], or more than the thread's allowance or the system has memory for.
 pub(crate) fn tensor(dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor, TensorError> {
     let n = shape.iter().try_fold(1_usize, |n, &dim| n.checked_mul(dim));
     if n.is_none_or(|n| n > MAX_ELEMENTS) {
@@ -70,7 +71,11 @@ pub(crate) fn tensor(dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor,
         }
     }, else => match dtype {
         DType::Bool => view.into_slice()?.fill_with(|| Bool::from(random.next() >> 63 == 1)),
-        DType::String => view.into_strings()?.fill_with(|| letter(&mut random)),
+        DType::String => {
+            for text in view.into_strings()? {
+                *text = text_of(&[letter(&mut random).encode_utf8(&mut [0; 4])])?;
+            }
+        }
         DType::Complex64 => view.into_slice()?.fill_with(|| {
             Complex::new(f32::from_f64(random.normal()), f32::from_f64(random.normal()))
         }),
@@ -86,7 +91,8 @@ pub(crate) fn tensor(dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor,
         _ => {
             let n = view.view().len();
             let mask = u8::MAX >> (8 - dtype.bits().min(8));
-            let elements: Vec<u8> = (0..n).map(|_| random.byte() & mask).collect();
+            let mut elements = filled(0, n)?;
+            elements.fill_with(|| random.byte() & mask);
             view.pack(&elements)?;
         }
     });
@@ -102,12 +108,14 @@ fn number(dtype: DType, random: &mut SplitMix64) -> f64 {
     }
 }
 
-fn letter(random: &mut SplitMix64) -> String {
-    char::from(b'a' + random.byte() % 26).to_string()
+fn letter(random: &mut SplitMix64) -> char {
+    char::from(b'a' + random.byte() % 26)
 }
 
 #[cfg(test)]
 mod tests {
+    use ort_session::provider::within;
+
     use super::*;
 
     #[test]
@@ -146,6 +154,16 @@ mod tests {
     fn a_tensor_that_is_too_large_is_an_error() {
         for shape in [&[usize::MAX, 2][..], &[1 << 20, 1 << 20]] {
             assert!(tensor(DType::F32, shape, 0).is_err());
+        }
+    }
+
+    #[test]
+    fn random_tensors_count_against_the_allowance() {
+        for dtype in [DType::F32, DType::U4, DType::String] {
+            let limit = 20_000;
+            let made = within(limit, limit, || tensor(dtype, &[30, 1000], 1));
+            let limit = Some(limit);
+            assert!(matches!(made, Err(TensorError::NoMemory { limit: of, .. }) if of == limit));
         }
     }
 }

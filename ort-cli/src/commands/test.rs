@@ -15,7 +15,7 @@ use super::progress_bar;
 use crate::examples::examples;
 use crate::failure::Failure;
 use crate::glob::Glob;
-use crate::inputs::kinds;
+use crate::inputs::{kinds, limited};
 use crate::options::SessionOptions;
 use crate::print::{line, one_line};
 
@@ -130,7 +130,8 @@ fn status(model: &Path, case: &Case, options: &SessionOptions) -> Status {
 fn data_set(session: &Session, folder: &Path, tolerance: Tolerance) -> Result<(), Status> {
     let place = folder.file_name().unwrap_or_default().to_string_lossy();
     let error = |reason: &dyn fmt::Display| Status::Error(format!("{place}: {reason}"));
-    let set = DataSet::read(folder, &kinds(session)).map_err(|source| error(&source))?;
+    let set = limited(session, || DataSet::read(folder, &kinds(session)));
+    let set = set.map_err(|source| error(&source))?;
     let names = |side| -> Vec<String> {
         let values = if side == Side::Input { session.inputs() } else { session.outputs() };
         values.into_iter().map(|value| value.name).collect()

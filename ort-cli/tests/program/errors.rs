@@ -109,6 +109,30 @@ fn an_input_that_does_not_fit_is_named() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn an_input_that_takes_too_much_memory_is_named_with_its_size() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, file) = (model("magika"), |name: &str| root.path().join(name));
+    // Its elements are a hole, which takes no space on the medium.
+    let floats = Tensor::from_slice(&[0], &[0_f32; 0]).unwrap();
+    write_value(&file("hole.npy"), "", &floats.into()).unwrap();
+    fs::OpenOptions::new().append(true).open(file("hole.npy")).unwrap().set_len(1 << 42).unwrap();
+    // An int32[2^40] without elements.
+    fs::write(file("empty.pb"), b"\x08\x80\x80\x80\x80\x80\x20\x10\x06").unwrap();
+    for (name, expected) in [
+        ("hole.npy", "cannot allocate 4398046511104 bytes: over the total limit of "),
+        ("empty.pb", "int32[1099511627776] takes 4398046511104 bytes or strings, found 0"),
+    ] {
+        let input = file(name).display().to_string();
+        let found = error_of(&["run", &path, "--input", &format!("bytes={input}")]);
+        assert!(found.starts_with(&format!("{input}: {expected}")), "{found}");
+    }
+    let found = error_of(&["run", &path, "--shape", "bytes=1048576x1048576"]);
+    let expected = "input `bytes`: a tensor of shape [1048576, 1048576] is too large";
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn a_folder_without_inputs_is_named() {
     let root = tempfile::tempdir().unwrap();
