@@ -1,5 +1,6 @@
 //! Channels-last images: rows of the inputs of each output, times weights packed as a right operand.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use ort_ep::{Packed, Recipe, Threads};
@@ -30,19 +31,21 @@ pub(super) fn pack(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Pa
         parameters: vec![variant(isa).nr as u64, 2],
         n_bytes: packed_b_len(isa, k, n),
     };
+    // Allocated here, as packing cannot fail. Nothing is written to it if the packed form exists already.
+    let by_tap =
+        RefCell::new(AlignedBuf::try_block(if taps == 1 { 0 } else { n.checked_mul(k)? })?);
     compiler.pack_for_runs(input, &recipe, |data: &[u8], packed| {
         let (strides, may_continue) = ([1, k], || go_on().is_ok());
         if taps == 1 {
             let b = Bytes { data, k, n, strides };
             return pack_b_while(isa, &b, flip, packed, may_continue);
         }
-        // bounded: by an existing constant
-        let mut by_tap = AlignedBuf::zeroed(data.len());
+        let mut by_tap = by_tap.borrow_mut();
         let filters = by_tap.as_mut().chunks_exact_mut(k.max(1));
         for (filter, to) in wanted(data.chunks_exact(k.max(1)).zip(filters)) {
             u8::transpose(isa, [channels, taps], (filter, taps), (to, channels));
         }
-        let b = Bytes { data: by_tap.as_ref(), k, n, strides };
+        let b = Bytes { data: (*by_tap).as_ref(), k, n, strides };
         pack_b_while(isa, &b, flip, packed, may_continue);
     })
 }
