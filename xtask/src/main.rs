@@ -60,6 +60,7 @@ enum Task {
     /// Run random graphs of real sizes in every configuration, and compare with plain evaluation
     Soak(soak::Arguments),
     /// Run mutants of everything that strangers pass in: files, texts, arguments
+    #[command(visible_alias = "mutate")]
     Fuzz(fuzz::Arguments),
     /// Make the JavaScript of the WebAssembly module
     #[cfg(feature = "wasm")]
