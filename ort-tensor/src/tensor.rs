@@ -312,8 +312,8 @@ impl Tensor {
         let old = view.as_bytes().ok_or_else(|| view.missing(Missing::Released))?;
         check(len)?;
         let room = len.max(old.len().saturating_mul(2));
-        let mut buf = memory.buf(room).filter(|_| room > 0 && check(room).is_ok());
-        let mut buf = buf.take().or_else(|| memory.buf(len)).ok_or_else(too_large)?;
+        let roomy = if room > 0 && check(room).is_ok() { memory.buf(room) } else { None };
+        let mut buf = roomy.or_else(|| memory.buf(len)).ok_or_else(too_large)?;
         let _has_room = buf.set_len(len);
         let rows =
             buf.as_mut().chunks_exact_mut(new_row.max(1)).zip(old.chunks_exact(old_row.max(1)));

@@ -50,6 +50,7 @@ impl Run<'_> {
             let next = made.next().ok_or(OpError::MissingAttribute { name: "body" })?;
             condition = first(next.as_tensor()?.as_slice::<Bool>()?, 0)?.get();
             carried = made.by_ref().take(n_carried).map(Arg::Moved).collect();
+            repeated.hold(&carried);
             stacks.add(&body.plan.graph, made, &targeted)?;
             trip += 1;
         }

@@ -105,6 +105,7 @@ impl Run<'_> {
             let targeted = targets.ids();
             let mut made = made.into_iter();
             states = made.by_ref().take(n_states).map(Arg::Moved).collect();
+            repeated.hold(&states);
             stacks.add(&body.plan.graph, made, &targeted)?;
         }
         stacks.into_outputs(states, body)

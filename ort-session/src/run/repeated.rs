@@ -35,8 +35,8 @@ pub(crate) struct Repeated<'r> {
     captures: &'r [ValueView<'r>],
     /// The layout of the last iteration, and its memory.
     ready: Option<(Arc<Layout>, Box<State>)>,
-    /// Counts what the last iteration returned, until the next starts.
-    returned: Option<Reservation<'r>>,
+    /// Counts what the next iteration is passed, until it starts.
+    held: Option<Reservation<'r>>,
 }
 
 impl Arg<'_> {
@@ -57,7 +57,7 @@ impl Arg<'_> {
 
 impl<'r> Repeated<'r> {
     pub(crate) fn new(run: &'r Run<'r>, plan: &'r Plan, captures: &'r [ValueView<'r>]) -> Self {
-        Self { run, plan, captures, ready: None, returned: None }
+        Self { run, plan, captures, ready: None, held: None }
     }
 
     /// [`Repeated::lay_out`] on inputs of the declared shapes.
@@ -105,7 +105,7 @@ impl<'r> Repeated<'r> {
         let Some((layout, state)) = &mut self.ready else {
             return Err(RunError::NotComputed { value: String::new() });
         };
-        self.returned = None;
+        self.held = None;
         let (plan, watch) = (self.plan, self.run.watch);
         let n_moved = watch.map_or(0, |watch| watch.n_bytes(args.iter().filter_map(Arg::moved)));
         let held = watch.map(|watch| watch.start(plan, layout, n_moved)).transpose()?;
@@ -124,10 +124,13 @@ impl<'r> Repeated<'r> {
         let outputs = plan.graph.outputs().iter().copied();
         let outputs: SmallVec<[_; 8]> = outputs.filter(|&id| !targets.has(id)).collect();
         let frame = Frame { plan, layout, given, outputs: &outputs, held: held.as_ref() };
-        let returned = self.run.frame(&frame, state, targets)?;
-        drop(held);
-        self.returned = watch.map(|watch| watch.holding(watch.n_bytes(&returned)));
-        Ok(returned)
+        self.run.frame(&frame, state, targets)
+    }
+
+    /// Counts values that are moved into the next iteration, until it starts.
+    pub(crate) fn hold(&mut self, args: &[Arg<'_>]) {
+        let moved = args.iter().filter_map(Arg::moved);
+        self.held = self.run.watch.map(|watch| watch.holding(watch.n_bytes(moved)));
     }
 }
 
