@@ -240,7 +240,7 @@ impl Resolved {
         match seal.is_whole(bytes, &threads, &|| !cancel.is_some_and(Cancel::is_cancelled)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(SessionError::Damaged),
-            Err(_) => self.check_cancelled("check_sum"),
+            Err(_) => self.or_cancelled("check_sum", Err(SessionError::Damaged)),
         }
     }
 
