@@ -44,6 +44,7 @@ pub mod linear;
 mod offsets;
 pub mod ops;
 mod order;
+pub mod pattern;
 mod pool;
 mod product;
 mod quantized;

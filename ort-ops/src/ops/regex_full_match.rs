@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{Bool, DType, Inputs, Output, Pace};
-use regex_lite::Regex;
 
 use crate::infer::tensor_fact;
+use crate::pattern::Pattern;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -17,27 +17,21 @@ pub const DEFS: &[OpDef] = &[OpDef {
     build: RegexFullMatch::build,
 }];
 
-/// RegexFullMatch: `y[i]` is whether all of `x[i]` matches the pattern. The syntax is that of RE2
-/// without the classes of Unicode (`\pL`), which are rejected; `.` is any character of UTF-8, `\w`,
-/// `\d` and `\s` are ASCII as they are in RE2.
+/// RegexFullMatch: `y[i]` is whether all of `x[i]` matches the pattern. The pattern is a [`Pattern`].
 ///
 /// Source: ONNX operator set, RegexFullMatch-20.
 #[derive(Clone, Debug)]
 pub struct RegexFullMatch {
-    /// The pattern.
+    /// The text of the pattern.
     pub pattern: String,
-    whole: Regex,
+    parsed: Pattern,
 }
 
 impl RegexFullMatch {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
         let name = "pattern";
-        let pattern = spec.string(name)?.ok_or(OpError::MissingAttribute { name })?.to_owned();
-        let wrong = |_| OpError::AttributeValue { name, found: pattern.clone() };
-        // Compiled alone first, since a stray parenthesis would close the group below.
-        Regex::new(&pattern).map_err(wrong)?;
-        let whole = Regex::new(&format!(r"\A(?:{pattern})\z")).map_err(wrong)?;
-        Ok(Arc::new(Self { pattern, whole }))
+        let pattern = spec.string(name)?.ok_or(OpError::MissingAttribute { name })?;
+        Ok(Arc::new(Self { parsed: Pattern::new(name, pattern)?, pattern: pattern.to_owned() }))
     }
 }
 
@@ -50,11 +44,9 @@ impl Operator for RegexFullMatch {
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
         let y = outputs[0].tensor(DType::Bool, x.shape())?.into_slice::<Bool>()?;
-        let mut pace = Pace::new();
+        let (mut matcher, mut pace) = (self.parsed.matcher()?, Pace::new());
         for (y, text) in y.iter_mut().zip(x.as_strings()?) {
-            // Some operations per byte.
-            pace.go(64 + 16 * text.len())?;
-            *y = self.whole.is_match(text).into();
+            *y = matcher.is_match(text, &mut pace)?.into();
         }
         Ok(())
     }
@@ -79,7 +71,8 @@ mod tests {
             (r"^\w$", Some([false; 5])),
             (r"(", None),
             (r"a)(?:b", None),
-            (r"\pL", None),
+            (r"\pL", Some([false, false, false, true, false])),
+            (r"\pX", None),
         ];
         for (pattern, expected) in cases {
             let x = Tensor::from_strings(&[5], texts.map(str::to_owned).to_vec()).unwrap();

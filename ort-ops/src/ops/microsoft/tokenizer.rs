@@ -2,6 +2,7 @@
 
 // collects are bounded: by the rank, and as long as the file's lists
 
+use std::slice;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
@@ -9,7 +10,8 @@ use ort_tensor::{
     DType, Inputs, Output, Pace, Room, Shape, TensorError, collected, go_on, text_of,
     try_collected, with_room,
 };
-use regex_lite::{Match, Regex};
+
+use crate::pattern::{Finder, Pattern};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -21,11 +23,10 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// Tokenizer: along a new last axis the tokens of each string of `x: [C]` or `[N, C]`, followed by the pad value. If
-/// no string has a token the axis is empty, and if there is no string, it is missing. Patterns have the syntax that
-/// [`RegexFullMatch`](crate::ops::regex_full_match::RegexFullMatch) has.
+/// no string has a token the axis is empty, and if there is no string, it is missing. Patterns are
+/// [`Pattern`]s.
 ///
-/// Source: com.microsoft, Tokenizer-1 (ONNX Runtime 1.31). Of alternatives ONNX Runtime prefers the
-/// longest that matches; here the first does.
+/// Source: com.microsoft, Tokenizer-1 (ONNX Runtime 1.31).
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
     /// Whether a string begins with the token U+0002 and ends with U+0003.
@@ -44,9 +45,9 @@ pub enum Rule {
     /// Each character is a token.
     Characters,
     /// Matches are tokens.
-    Expression(Regex),
+    Expression(Box<Pattern>),
     /// Tokens are separated by matches of the first, then by matches of the second, and so on.
-    Separators(Vec<Regex>),
+    Separators(Vec<Pattern>),
 }
 
 impl Tokenizer {
@@ -67,20 +68,24 @@ impl Tokenizer {
         }))
     }
 
-    fn tokens<'a>(&self, text: &'a str) -> Result<Vec<&'a str>, TensorError> {
+    fn tokens<'a>(
+        &self,
+        text: &'a str,
+        finders: &mut [Finder<'_>],
+        pace: &mut Pace,
+    ) -> Result<Vec<&'a str>, TensorError> {
         let mut tokens = match &self.rule {
             Rule::Characters => collected(text.split_inclusive(|_| true))?,
-            Rule::Expression(token) => {
-                // A search takes much longer than the check.
-                let checked = |found: Match<'a>| go_on().map(|()| found.as_str());
-                try_collected(token.find_iter(text).map(checked))?
+            Rule::Expression(_) => {
+                let mut tokens = Room::new();
+                finders[0].each(text, pace, |found| tokens.push(&text[found]))?;
+                tokens.into_vec()
             }
-            Rule::Separators(separators) => {
-                let mut pace = Pace::new();
-                separators.iter().try_fold(vec![text], |tokens, separator| {
+            Rule::Separators(_) => {
+                finders.iter_mut().try_fold(vec![text], |tokens, separator| {
                     let mut parts = Room::new();
                     for token in tokens {
-                        between(separator, token, &mut parts, &mut pace)?;
+                        between(separator, token, &mut parts, pace)?;
                     }
                     Ok::<_, TensorError>(parts.into_vec())
                 })?
@@ -93,20 +98,16 @@ impl Tokenizer {
 
 impl Rule {
     fn of_node(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
-        let regex = |name, pattern: &str| {
-            let wrong = |_| OpError::AttributeValue { name, found: pattern.to_owned() };
-            Regex::new(pattern).map_err(wrong)
-        };
         let (separators, token) = (spec.strings("separators")?, spec.string("tokenexp")?);
         let name = "tokenexp";
         match (separators.unwrap_or_default(), token) {
             (_, Some(".")) => Ok(Rule::Characters),
             (_, Some("")) => Err(OpError::AttributeValue { name, found: String::new() }),
-            (_, Some(token)) => Ok(Rule::Expression(regex(name, token)?)),
+            (_, Some(token)) => Ok(Rule::Expression(Box::new(Pattern::new(name, token)?))),
             ([], None) => Err(OpError::MissingAttribute { name: "separators" }),
             ([nothing], None) if nothing.is_empty() => Ok(Rule::Characters),
             (separators, None) => {
-                let separators = separators.iter().map(|pattern| regex("separators", pattern));
+                let separators = separators.iter().map(|text| Pattern::new("separators", text));
                 Ok(Rule::Separators(separators.collect::<Result<_, _>>()?))
             }
         }
@@ -115,23 +116,18 @@ impl Rule {
 
 /// Adds what is between the matches to `parts`. An empty match includes the next character.
 fn between<'a>(
-    separator: &Regex,
+    separator: &mut Finder<'_>,
     text: &'a str,
     parts: &mut Room<&'a str>,
     pace: &mut Pace,
 ) -> Result<(), TensorError> {
     let mut start = 0;
-    // The last search, which finds nothing, may be the only one.
-    pace.go(text.len().saturating_add(16))?;
-    while let Some(found) = separator.find_at(text, start) {
-        pace.go(found.end() - start + 1)?;
-        parts.push(&text[start..found.start()])?;
-        start = found.end();
-        if found.is_empty() {
-            let Some(next) = text[start..].chars().next() else { return Ok(()) };
-            start += next.len_utf8();
-        }
-    }
+    separator.each(text, pace, |found| {
+        let part = &text[start..found.start];
+        let included = text[found.end..].chars().next().filter(|_| found.is_empty());
+        start = found.end + included.map_or(0, char::len_utf8);
+        parts.push(part)
+    })?;
     parts.push(&text[start..])
 }
 
@@ -165,10 +161,17 @@ impl Operator for Tokenizer {
             return Err(wrong_rank(x.shape().len()));
         }
         let texts = x.as_strings()?;
+        let patterns = match &self.rule {
+            Rule::Characters => &[][..],
+            Rule::Expression(token) => slice::from_ref(&**token),
+            Rule::Separators(separators) => separators,
+        };
+        let mut finders = try_collected(patterns.iter().map(Pattern::finder))?;
+        let mut pace = Pace::new();
         let mut tokens: Vec<Vec<&str>> = with_room(texts.len())?;
         for text in texts {
             go_on()?;
-            tokens.push(self.tokens(text)?);
+            tokens.push(self.tokens(text, &mut finders, &mut pace)?);
         }
         let Some(most) = tokens.iter().map(Vec::len).max() else {
             outputs[0].tensor(DType::String, x.shape())?;
@@ -237,12 +240,13 @@ mod tests {
 
     #[test]
     fn what_matches_is_a_token() {
-        let cases: [(&str, i64, &str, &[&str]); 6] = [
+        let cases: [(&str, i64, &str, &[&str]); 7] = [
             ("xaab aaa", 1, "a+", &["aa", "aaa"]),
             ("xaab aaa", 3, "a+", &["aaa"]),
             ("xaab aaa", 1, "a*", &["aa", "aaa"]),
             ("aaab ab", 1, r"\bab?", &["a", "ab"]),
             ("aa", 1, "^a", &["a"]),
+            ("abab xab", 1, "a|abx?|x", &["ab", "ab", "x", "ab"]),
             ("a\né", 1, ".", &["a", "\n", "é"]),
         ];
         for (text, least, token, tokens) in cases {
