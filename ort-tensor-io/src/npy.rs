@@ -92,16 +92,16 @@ pub fn decode(bytes: &Bytes) -> Result<Tensor, NpyError> {
 /// Encodes `tensor` as a file.
 ///
 /// # Errors
-/// If numpy has no such element type.
+/// If numpy has no such element type, or there is no memory.
 pub fn encode(tensor: &Tensor) -> Result<Vec<u8>, NpyError> {
     let view = tensor.view();
     let dtype = view.dtype();
     if let Ok(strings) = view.as_strings() {
-        let (n_chars, data) = text::to_utf32(strings);
-        return Ok(header::write(&format!("<U{n_chars}"), view.shape(), &data));
+        let (n_chars, data) = text::to_utf32(strings)?;
+        return Ok(header::write(&format!("<U{n_chars}"), view.shape(), &data)?);
     }
     let descr = header::descr(dtype).ok_or(NpyError::DType { dtype })?;
-    Ok(header::write(descr, view.shape(), view.as_bytes().unwrap_or_default()))
+    Ok(header::write(descr, view.shape(), view.as_bytes().unwrap_or_default())?)
 }
 
 /// The tensor with the order of its dimensions reversed.

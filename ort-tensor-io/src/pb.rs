@@ -13,7 +13,7 @@ mod tensor;
 use bytes::Bytes;
 use ort_onnx::schema::{MapProto, OptionalProto, SequenceProto, TensorProto};
 use ort_onnx::{Limits, OnnxError};
-use ort_tensor::{TensorError, Value, within};
+use ort_tensor::{TensorError, Value, with_room, within};
 use prost::Message;
 
 pub use self::error::PbError;
@@ -83,15 +83,21 @@ pub fn decode(bytes: &Bytes, kind: Kind) -> Result<Named, PbError> {
 /// Encodes `value` under `name`.
 ///
 /// # Errors
-/// If a sequence has values of several kinds, or a map has different numbers of keys and values.
+/// If a sequence has values of several kinds, a map has different numbers of keys and values, or there is no memory.
 pub fn encode(name: &str, value: &Value) -> Result<Vec<u8>, PbError> {
-    Ok(match value {
-        Value::Tensor(tensor) => tensor::from_tensor(name, tensor).encode_to_vec(),
-        Value::Sequence(values) => nested::from_sequence(name, values)?.encode_to_vec(),
-        Value::Map(map) => nested::from_map(name, map)?.encode_to_vec(),
-        Value::Optional(value) => nested::from_optional(name, value.as_deref())?.encode_to_vec(),
-        other => return Err(PbError::NoFile { kind: other.kind() }),
-    })
+    match value {
+        Value::Tensor(tensor) => encoded(&tensor::from_tensor(name, tensor)?),
+        Value::Sequence(values) => encoded(&nested::from_sequence(name, values)?),
+        Value::Map(map) => encoded(&nested::from_map(name, map)?),
+        Value::Optional(value) => encoded(&nested::from_optional(name, value.as_deref())?),
+        other => Err(PbError::NoFile { kind: other.kind() }),
+    }
+}
+
+fn encoded(message: &impl Message) -> Result<Vec<u8>, PbError> {
+    let mut bytes = with_room(message.encoded_len())?;
+    message.encode_raw(&mut bytes);
+    Ok(bytes)
 }
 
 fn message<M>(kind: &'static str, opened: Result<M, OnnxError>) -> Result<M, PbError> {

@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 use super::{headline, planned};
 use crate::examples::examples;
 use crate::failure::Failure;
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, limited};
 use crate::number;
 use crate::options::{InputOptions, SessionOptions};
 use crate::print::line;
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let outputs = session.run_with(inputs.to_run(), &arguments.runs.options()).map_err(failed)?;
     let first = planned_in + start.elapsed();
     if let Some(folder) = &arguments.output {
-        write(folder, &outputs)?;
+        limited(&session, || write(folder, &outputs))?;
     }
     if arguments.json {
         line(to_json(arguments, &session, &outputs, (first, &activations)))?;

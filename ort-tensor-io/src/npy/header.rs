@@ -1,6 +1,6 @@
 //! The header: `\x93NUMPY`, two bytes of version, a length, and the literal of a Python dict.
 
-use ort_tensor::{DType, Shape};
+use ort_tensor::{DType, Shape, TensorError, with_room};
 
 use super::NpyError;
 
@@ -121,7 +121,7 @@ fn find_single_byte(name: &str) -> Option<DType> {
 }
 
 /// The file: header, padded with spaces and terminated by a line feed, then `data`.
-pub(super) fn write(descr: &str, shape: &[usize], data: &[u8]) -> Vec<u8> {
+pub(super) fn write(descr: &str, shape: &[usize], data: &[u8]) -> Result<Vec<u8>, TensorError> {
     let dims: Vec<String> = shape.iter().map(usize::to_string).collect();
     // In Python `(3,)` is a tuple and `(3)` is not.
     let comma = if shape.len() == 1 { "," } else { "" };
@@ -130,23 +130,25 @@ pub(super) fn write(descr: &str, shape: &[usize], data: &[u8]) -> Vec<u8> {
         format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dims}{comma}), }}");
     let padded = |prefix: usize| (prefix + text.len() + 1).next_multiple_of(ALIGN) - prefix;
     let (short, long) = (padded(MAGIC.len() + 4), padded(MAGIC.len() + 6));
-    let mut file = MAGIC.to_vec();
+    let mut header = MAGIC.to_vec();
     let len = if let Ok(len) = u16::try_from(short) {
-        file.extend_from_slice(&[1, 0]);
-        file.extend_from_slice(&len.to_le_bytes());
+        header.extend_from_slice(&[1, 0]);
+        header.extend_from_slice(&len.to_le_bytes());
         short
     } else {
-        file.extend_from_slice(&[2, 0]);
+        header.extend_from_slice(&[2, 0]);
         // The length cannot exceed 32 bits: a shape is held in memory twice here.
-        file.extend_from_slice(&u32::try_from(long).unwrap_or(u32::MAX).to_le_bytes());
+        header.extend_from_slice(&u32::try_from(long).unwrap_or(u32::MAX).to_le_bytes());
         long
     };
-    let end = file.len() + len;
-    file.extend_from_slice(text.as_bytes());
-    file.resize(end - 1, b' ');
-    file.push(b'\n');
+    let end = header.len() + len;
+    header.extend_from_slice(text.as_bytes());
+    header.resize(end - 1, b' ');
+    header.push(b'\n');
+    let mut file = with_room(header.len().saturating_add(data.len()))?;
+    file.extend_from_slice(&header);
     file.extend_from_slice(data);
-    file
+    Ok(file)
 }
 
 /// Parses a Python literal; white space before each token is skipped.

@@ -2,7 +2,7 @@
 
 use std::slice::ChunksExact;
 
-use ort_tensor::{DType, TensorError, n_elements, text_of, try_collected};
+use ort_tensor::{DType, TensorError, n_elements, text_of, try_collected, with_room};
 
 use super::NpyError;
 
@@ -45,13 +45,15 @@ pub(super) fn from_utf8(
 }
 
 /// The length of the longest string, at least 1, and all strings padded to it.
-pub(super) fn to_utf32(strings: &[String]) -> (usize, Vec<u8>) {
+pub(super) fn to_utf32(strings: &[String]) -> Result<(usize, Vec<u8>), TensorError> {
     let n_chars = strings.iter().map(|string| string.chars().count()).max().unwrap_or(0).max(1);
-    let padded = |string: &String| {
+    let n_bytes = strings.len().saturating_mul(n_chars).saturating_mul(BYTES_PER_CHAR);
+    let mut data = with_room(n_bytes)?;
+    for string in strings {
         let points = string.chars().map(u32::from).chain(std::iter::repeat(0)).take(n_chars);
-        points.flat_map(u32::to_le_bytes).collect::<Vec<u8>>()
-    };
-    (n_chars, strings.iter().flat_map(padded).collect())
+        data.extend(points.flat_map(u32::to_le_bytes));
+    }
+    Ok((n_chars, data))
 }
 
 /// `data` in `Π shape` pieces of `n_bytes`, which is not zero.

@@ -43,7 +43,7 @@ pub(super) fn from_sequence(name: &str, values: &[Value]) -> Result<SequenceProt
             return Err(PbError::MixedSequence { index, expected, found });
         }
         match value {
-            Value::Tensor(tensor) => proto.tensor_values.push(from_tensor("", tensor)),
+            Value::Tensor(tensor) => proto.tensor_values.push(from_tensor("", tensor)?),
             Value::Sequence(values) => proto.sequence_values.push(from_sequence("", values)?),
             Value::Map(map) => proto.map_values.push(from_map("", map)?),
             Value::Optional(value) => {
@@ -80,7 +80,7 @@ pub(super) fn from_optional(name: &str, value: Option<&Value>) -> Result<Optiona
     };
     match value {
         None => {}
-        Some(Value::Tensor(tensor)) => proto.tensor_value = Some(from_tensor("", tensor)),
+        Some(Value::Tensor(tensor)) => proto.tensor_value = Some(from_tensor("", tensor)?),
         Some(Value::Sequence(values)) => proto.sequence_value = Some(from_sequence("", values)?),
         Some(Value::Map(map)) => proto.map_value = Some(from_map("", map)?),
         Some(Value::Optional(value)) => {
@@ -113,7 +113,7 @@ pub(super) fn from_map(name: &str, map: &Map) -> Result<MapProto, PbError> {
         let keys = map.keys.as_slice::<T>()?.iter().enumerate();
         keys.map(|(index, &key)| key_to_i64(dtype, index, key.into())).collect::<Result<_, _>>()?
     }, else => Vec::new());
-    let string_keys = map.keys.view().as_strings().map(to_bytes).unwrap_or_default();
+    let string_keys = map.keys.view().as_strings().map_or_else(|_| Ok(Vec::new()), to_bytes)?;
     if keys.is_empty() && string_keys.is_empty() && !map.keys.is_empty() {
         return Err(PbError::MapKeys { dtype });
     }
@@ -189,7 +189,7 @@ fn split(values: &Tensor) -> Result<Vec<TensorProto>, PbError> {
     let view = values.view();
     if let Ok(strings) = view.as_strings() {
         let scalar = |string: &String| Tensor::from_strings(&[], vec![string.clone()]);
-        return strings.iter().map(|s| Ok(from_tensor("", &scalar(s)?))).collect();
+        return strings.iter().map(|s| from_tensor("", &scalar(s)?)).collect();
     }
     let Some(n_bytes) = values.dtype().word_bytes() else {
         return Err(PbError::MapValue { index: 0 });
@@ -197,5 +197,5 @@ fn split(values: &Tensor) -> Result<Vec<TensorProto>, PbError> {
     let scalars = view.as_bytes().unwrap_or_default().chunks_exact(n_bytes);
     let scalar =
         |bytes: &[u8]| Tensor::from_bytes(values.dtype(), &[], Bytes::copy_from_slice(bytes));
-    scalars.map(|bytes| Ok(from_tensor("", &scalar(bytes)?))).collect()
+    scalars.map(|bytes| from_tensor("", &scalar(bytes)?)).collect()
 }

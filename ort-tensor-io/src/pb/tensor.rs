@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ort_onnx::schema::TensorProto;
 use ort_onnx::{Elements, ExternalFiles};
-use ort_tensor::Tensor;
+use ort_tensor::{Tensor, TensorError, text_of, try_collected};
 
 use super::error::PbError;
 
@@ -18,23 +18,32 @@ pub(super) fn to_tensor(proto: TensorProto) -> Result<Tensor, PbError> {
     })
 }
 
-/// Numbers are written to `raw_data`, as their bytes in memory.
-pub(super) fn from_tensor(name: &str, tensor: &Tensor) -> TensorProto {
+/// Numbers are written to `raw_data`, as their bytes in memory, which the message shares.
+pub(super) fn from_tensor(name: &str, tensor: &Tensor) -> Result<TensorProto, PbError> {
     let view = tensor.view();
-    TensorProto {
+    Ok(TensorProto {
         name: name.to_owned(),
         // A dimension beyond i64 occurs only in an empty tensor, as others do not fit in memory;
         // an empty one has the same meaning with any other dimension.
         dims: tensor.shape().iter().map(|&dim| i64::try_from(dim).unwrap_or(i64::MAX)).collect(),
         data_type: tensor.dtype().onnx(),
-        raw_data: view.as_bytes().map(Bytes::copy_from_slice),
-        string_data: view.as_strings().map(to_bytes).unwrap_or_default(),
+        raw_data: view.as_bytes().map(|_| Bytes::from_owner(Numbers(tensor.clone()))),
+        string_data: view.as_strings().map_or_else(|_| Ok(Vec::new()), to_bytes)?,
         ..TensorProto::default()
+    })
+}
+
+/// A tensor of numbers, as an owner of their bytes.
+struct Numbers(Tensor);
+
+impl AsRef<[u8]> for Numbers {
+    fn as_ref(&self) -> &[u8] {
+        self.0.view().as_bytes().unwrap_or_default()
     }
 }
 
-pub(super) fn to_bytes(strings: &[String]) -> Vec<Bytes> {
-    strings.iter().map(|string| Bytes::copy_from_slice(string.as_bytes())).collect()
+pub(super) fn to_bytes(strings: &[String]) -> Result<Vec<Bytes>, TensorError> {
+    try_collected(strings.iter().map(|string| text_of(&[string]).map(Bytes::from)))
 }
 
 #[cfg(test)]
