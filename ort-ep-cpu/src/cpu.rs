@@ -209,6 +209,9 @@ pub(crate) const READ: usize = 8;
 /// Parts per thread of a small step, so that threads of unequal speed finish together.
 pub(crate) const PER_THREAD: usize = 4;
 
+/// The cost of the largest part, 140 to 280 µs: the longest that a thread may wait at the end.
+const MAX_PART: usize = 1 << 24;
+
 /// The number of parts for work that costs `cost` multiply-adds: enough for threads of unequal
 /// speed, and for late ones, to finish together, but none so small that handing it over
 /// costs more than it saves; a multiple of the threads where there is at least one each. A single thread has one part, or
@@ -216,15 +219,15 @@ pub(crate) const PER_THREAD: usize = 4;
 pub(crate) fn n_parts(threads: &dyn Threads, cost: usize) -> usize {
     /// 2 to 4 µs: a part costs its thread 0.1 µs.
     const MIN: usize = 1 << 18;
-    /// 140 to 280 µs: the longest that a thread may wait at the end.
-    const MAX: usize = 1 << 24;
     match threads.count() {
-        // First-touch writes cost many times the estimate.
-        0 | 1 => cancellable_parts(cost, MAX_OPERATIONS),
+        // Writes to memory for the first time cost many times the estimate.
+        0 | 1 => cancellable_parts(cost, MAX_PART),
         _ if cost < WORTH_SHARING => 1,
         n => match cost / MIN {
             parts if parts < n => parts,
-            parts => (parts - parts % n).min((cost / MAX).next_multiple_of(n).max(n * PER_THREAD)),
+            parts => {
+                (parts - parts % n).min((cost / MAX_PART).next_multiple_of(n).max(n * PER_THREAD))
+            }
         },
     }
 }
@@ -297,7 +300,7 @@ mod tests {
             assert_eq!(done, [i32::from(!is_cancelled); 9], "{threads:?} {is_cancelled}");
         }
         let ending: Arc<dyn Ending> = Arc::new(Cancelled(false));
-        let parts = || n_parts(&one, 100 * MAX_OPERATIONS);
+        let parts = || n_parts(&one, 100 * MAX_PART);
         assert_eq!((ended_by(&ending, parts), parts()), (100, 1));
     }
 

@@ -241,7 +241,10 @@ impl Graph {
     pub fn remove_node(&mut self, id: NodeId) {
         let Some(node) = self.nodes.get_mut(id.index()).and_then(Option::take) else { return };
         for value in node.reads() {
-            self.values[value.index()].consumers.retain(|consumer| *consumer != id);
+            let consumers = &mut self.values[value.index()].consumers;
+            if let Some(at) = consumers.iter().position(|consumer| *consumer == id) {
+                consumers.remove(at);
+            }
         }
         for output in node.outputs.iter().flatten() {
             self.values[output.index()].producer = None;

@@ -11,7 +11,7 @@
 mod cases;
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ort_ep::Reference;
 use ort_session::{
@@ -96,7 +96,9 @@ fn folded(case: &Case, time: Duration) -> Result<Outcome, String> {
     }
 }
 
-/// The result of `body`, and how much CPU time it took after it was cancelled; `None` if it finished before.
+/// The result of `body`, and how much time it took after it was cancelled; `None` if it finished before. It is
+/// processor time, in which nothing else counts that the machine does, but no more than passed: threads work side
+/// by side.
 fn cancelled<R>(
     cancel: &Cancel,
     time: Duration,
@@ -106,13 +108,17 @@ fn cancelled<R>(
     std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(time);
-            *then.lock().unwrap_or_else(PoisonError::into_inner) = cpu_time();
+            *then.lock().unwrap_or_else(PoisonError::into_inner) =
+                cpu_time().map(|cpu| (Instant::now(), cpu));
             cancel.cancel();
         });
         let result = body();
-        let now = cpu_time();
+        let (end, end_cpu) = (Instant::now(), cpu_time());
         let then = *then.lock().unwrap_or_else(PoisonError::into_inner);
-        (result, now.zip(then).map(|(now, then)| now.saturating_sub(then)))
+        let late = then.zip(end_cpu).map(|((then, then_cpu), end_cpu)| {
+            end_cpu.saturating_sub(then_cpu).min(end.saturating_duration_since(then))
+        });
+        (result, late)
     })
 }
 

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use ort_format::{AttributeValue, TypeInfo, TypeInfoValue, Vector};
-use ort_tensor::{DType, Shape, TensorError};
+use ort_tensor::{DType, Shape, TensorError, collected};
 
 use super::{
     Attr, Contents, Form, Graph, Model, ModelInfo, Node, SparseTensor, Tensor, Text, Value,
@@ -132,7 +132,10 @@ impl Reader<'_> {
         let contents = if tensor.is_released() {
             Contents::Released
         } else if dtype == DType::String {
-            Contents::Strings(texts(tensor.string_data().unwrap_or_default()))
+            let strings = tensor.string_data().unwrap_or_default();
+            Contents::Strings(collected(strings.iter().map(Text::from)).map_err(|error| {
+                ImportError::Tensor { name: name.to_owned(), error: Box::new(error) }
+            })?)
         } else {
             Contents::Bytes(self.bytes.slice_ref(tensor.raw_data().unwrap_or_default()))
         };
