@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use ndarray::{ArrayRef, Dimension};
-use ort_tensor::{Element, Tensor, TensorView, Value, ValueView};
+use ort_tensor::{DType, Element, Tensor, TensorView, Value, ValueView};
 
 /// The inputs of one run, by name or by position.
 ///
@@ -40,6 +40,21 @@ impl<'a> RunInputs<'a> {
     pub fn with(mut self, name: impl Into<Cow<'a, str>>, value: impl Into<InputValue<'a>>) -> Self {
         self.entries.push((Some(name.into()), value.into()));
         self
+    }
+
+    /// The size of the inputs in memory, without the characters of strings.
+    pub(crate) fn n_bytes(&self) -> usize {
+        let of_tensor = |tensor: &TensorView<'_>| match tensor.dtype() {
+            DType::String => tensor.len().checked_mul(size_of::<String>()),
+            dtype => dtype.n_bytes(tensor.len()),
+        };
+        let sizes = self.entries.iter().map(|(_, value)| match value {
+            InputValue::View(ValueView::Tensor(tensor)) => of_tensor(tensor).unwrap_or(usize::MAX),
+            InputValue::View(ValueView::Other(value)) => value.held_bytes(),
+            InputValue::Owned(value) => value.held_bytes(),
+            InputValue::View(_) => 0,
+        });
+        sizes.fold(0, usize::saturating_add)
     }
 }
 
@@ -118,5 +133,21 @@ impl<'a, T: Element, D: Dimension> From<&'a ArrayRef<T, D>> for InputValue<'a> {
                 .expect("invariant: an array that is in memory is not too large")
                 .into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_have_the_size_of_their_memory() {
+        let floats = Tensor::zeros(DType::F32, &[2, 3]).unwrap();
+        let nibbles = Tensor::zeros(DType::I4, &[3]).unwrap();
+        let strings = Tensor::zeros(DType::String, &[2]).unwrap();
+        let list = Value::Sequence(vec![floats.clone().into()]);
+        let list_bytes = list.held_bytes();
+        let inputs = RunInputs::positional([&floats, &nibbles, &strings]).with("l", list);
+        assert_eq!(inputs.n_bytes(), 24 + 2 + 2 * size_of::<String>() + list_bytes);
     }
 }

@@ -261,7 +261,6 @@ impl Optimized {
         let Resolved { providers, pool, branches, arena, activations_cap, .. } = settings;
         let Resolved { run_limits, memory_share, log, .. } = settings;
         let default_run_bytes = left_by(&budget, memory_share, &bytes, &external);
-        let run_limits = run_limits.or_share(default_run_bytes);
         let run_memory = RunMemory::new(arena, activations_cap);
         profiler.note_whole("session_initialization");
         Ok(Session {

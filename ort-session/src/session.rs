@@ -224,13 +224,14 @@ impl Session {
         targets: &mut Targets<'_>,
         recorder: Option<&Recorder<'_>>,
     ) -> Result<Outputs, RunError> {
+        let share = self.default_run_bytes.map(|share| share.saturating_sub(inputs.n_bytes()));
         let inputs = checked(&self.plan.graph, inputs)?;
         let args = Args { inputs: &inputs, captures: &[] };
         let threads = ScopedThreads { pool: &self.pool, providers: &self.providers };
         let branches = self.branches.as_ref().unwrap_or(&self.pool);
         let branches = ScopedThreads { pool: branches, providers: &self.providers };
         let _in_run = self.pool.run_with(self.branches.as_ref());
-        let watch = Watch::of(options, &self.run_limits);
+        let watch = Watch::of(options, &self.run_limits.or_share(share));
         let of_run = self.run_memory.of_run();
         let (memory, watch) = (of_run.as_ref().unwrap_or(&self.run_memory), watch.as_ref());
         let ending = watch.and_then(|watch| watch.ending.as_ref());
@@ -299,9 +300,9 @@ impl Session {
         &self.external
     }
 
-    /// The bytes that a run may take if no [`RunLimits`] say otherwise: three quarters of the memory of the machine, or of the
-    /// smallest control group of the process, minus what loading took; `None` where the system does not report it. A program
-    /// that reads inputs from files can limit them by it.
+    /// The bytes that a run and its inputs may take if no [`RunLimits`] say otherwise: three quarters of the memory of the
+    /// machine, or of the smallest control group of the process, minus what loading took; `None` where the system does not
+    /// report it. A program that reads inputs from files can limit them by it.
     pub const fn default_run_bytes(&self) -> Option<usize> {
         self.default_run_bytes
     }
