@@ -24,17 +24,10 @@ const CACHE: usize = 1 << 19;
 /// Bytes, at most, that parsing takes per byte of a pattern.
 const PARSED: usize = 512;
 
-/// A regular expression. The syntax is that of RE2 without `\C`: `\w`, `\d`, `\s` and `\b` are ASCII, `.` and classes are characters of UTF-8. Of several matches that begin at the
-/// same place the longest is found.
+/// A regular expression that is matched with whole texts. The syntax is that of RE2 without `\C`: `\w`, `\d`, `\s` and
+/// `\b` are ASCII, `.` and classes are characters of UTF-8.
 #[derive(Clone, Debug)]
-pub struct Pattern {
-    /// Its matches from a place.
-    longest: DFA,
-    /// The first place after which there is no better match, from any place.
-    forward: DFA,
-    /// The matches backwards from their end.
-    reverse: DFA,
-}
+pub struct Pattern(DFA);
 
 impl Pattern {
     /// The pattern `text` of the attribute `name`.
@@ -43,33 +36,49 @@ impl Pattern {
     /// [`OpError::AttributeValue`] if it is invalid, longer than 64 KiB, or its automaton is larger than 4 MiB;
     /// [`TensorError::NoMemory`] if no memory is left for it.
     pub fn new(name: &'static str, text: &str) -> Result<Self, OpError> {
-        let wrong = || OpError::AttributeValue { name, found: text.to_owned() };
-        if text.len() > MAX_LEN {
-            return Err(wrong());
-        }
-        charge(text.len() * PARSED)?;
-        let translated = re2::translated(text).ok_or_else(wrong)?;
-        let hir = regex_syntax::parse(&translated).map_err(|_| wrong())?;
-        let nfa = |is_reverse| nfa(&hir, is_reverse).ok_or_else(wrong);
-        let (forward, reverse) = (nfa(false)?, nfa(true)?);
-        charge(forward.memory_usage() + reverse.memory_usage())?;
-        let dfa = |kind, nfa| dfa(kind, nfa).ok_or_else(wrong);
-        Ok(Self {
-            longest: dfa(MatchKind::All, forward.clone())?,
-            forward: dfa(MatchKind::LeftmostFirst, forward)?,
-            reverse: dfa(MatchKind::All, reverse)?,
-        })
+        let source = Source { name, text };
+        let forward = source.nfa(&source.parsed()?, false)?;
+        Ok(Self(source.dfa(MatchKind::All, forward)?))
     }
 
-    /// Matches the pattern with whole texts.
+    /// What matches the pattern with texts.
     ///
     /// # Errors
     /// [`TensorError::NoMemory`] if none is left for the states of the automaton.
     pub fn matcher(&self) -> Result<Matcher<'_>, TensorError> {
-        Ok(Matcher(Walk::new(&self.longest)?))
+        Ok(Matcher(Walk::new(&self.0)?))
+    }
+}
+
+/// A regular expression, as of a [`Pattern`], that is searched for in texts. Of several matches that begin at the same
+/// place the longest is found.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// The first place after which there is no better match, from any place.
+    forward: DFA,
+    /// The matches backwards from their end.
+    reverse: DFA,
+    /// The matches from a place.
+    longest: DFA,
+}
+
+impl Search {
+    /// A search for the pattern `text` of the attribute `name`.
+    ///
+    /// # Errors
+    /// As [`Pattern::new`].
+    pub fn new(name: &'static str, text: &str) -> Result<Self, OpError> {
+        let source = Source { name, text };
+        let hir = source.parsed()?;
+        let forward = source.nfa(&hir, false)?;
+        Ok(Self {
+            longest: source.dfa(MatchKind::All, forward.clone())?,
+            forward: source.dfa(MatchKind::LeftmostFirst, forward)?,
+            reverse: source.dfa(MatchKind::All, source.nfa(&hir, true)?)?,
+        })
     }
 
-    /// Finds the pattern in texts.
+    /// What finds the pattern in texts.
     ///
     /// # Errors
     /// As [`Pattern::matcher`].
@@ -96,7 +105,7 @@ impl Matcher<'_> {
     }
 }
 
-/// Finds a [`Pattern`] in texts.
+/// Finds the matches of a [`Search`].
 #[derive(Debug)]
 pub struct Finder<'a> {
     longest: Walk<'a>,
@@ -245,18 +254,43 @@ const fn no_states() -> TensorError {
     TensorError::NoMemory { n_bytes: CACHE, limit: None }
 }
 
-fn nfa(hir: &Hir, is_reverse: bool) -> Option<NFA> {
-    let config = thompson::Config::new()
-        .nfa_size_limit(Some(MAX_NFA))
-        .which_captures(WhichCaptures::None)
-        .reverse(is_reverse);
-    thompson::Compiler::new().configure(config).build_from_hir(hir).ok()
+/// A pattern that is compiled.
+struct Source<'a> {
+    /// The attribute that has it.
+    name: &'static str,
+    text: &'a str,
 }
 
-fn dfa(kind: MatchKind, nfa: NFA) -> Option<DFA> {
-    let config =
-        Config::new().match_kind(kind).cache_capacity(CACHE).skip_cache_capacity_check(true);
-    DFA::builder().configure(config).build_from_nfa(nfa).ok()
+impl Source<'_> {
+    fn wrong(&self) -> OpError {
+        OpError::AttributeValue { name: self.name, found: self.text.to_owned() }
+    }
+
+    fn parsed(&self) -> Result<Hir, OpError> {
+        if self.text.len() > MAX_LEN {
+            return Err(self.wrong());
+        }
+        charge(self.text.len() * PARSED)?;
+        let translated = re2::translated(self.text).ok_or_else(|| self.wrong())?;
+        regex_syntax::parse(&translated).map_err(|_| self.wrong())
+    }
+
+    fn nfa(&self, hir: &Hir, is_reverse: bool) -> Result<NFA, OpError> {
+        let config = thompson::Config::new()
+            .nfa_size_limit(Some(MAX_NFA))
+            .which_captures(WhichCaptures::None)
+            .reverse(is_reverse);
+        let nfa = thompson::Compiler::new().configure(config).build_from_hir(hir);
+        let nfa = nfa.map_err(|_| self.wrong())?;
+        charge(nfa.memory_usage())?;
+        Ok(nfa)
+    }
+
+    fn dfa(&self, kind: MatchKind, nfa: NFA) -> Result<DFA, OpError> {
+        let config =
+            Config::new().match_kind(kind).cache_capacity(CACHE).skip_cache_capacity_check(true);
+        DFA::builder().configure(config).build_from_nfa(nfa).map_err(|_| self.wrong())
+    }
 }
 
 #[cfg(test)]
@@ -277,13 +311,13 @@ mod tests {
     }
 
     fn all(pattern: &str, text: &str) -> Vec<(usize, usize)> {
-        let pattern = Pattern::new("pattern", pattern).unwrap();
+        let search = Search::new("pattern", pattern).unwrap();
         let mut all = Vec::new();
         let add = |range: Range<usize>| {
             all.push((range.start, range.end));
             Ok(())
         };
-        pattern.finder().unwrap().each(text, &mut Pace::new(), add).unwrap();
+        search.finder().unwrap().each(text, &mut Pace::new(), add).unwrap();
         all
     }
 
@@ -334,6 +368,8 @@ mod tests {
             "(a{1000}){1000}",
             "[[:foo:]]",
             "[[:",
+            "[[:]]",
+            "[[:^^alpha:]]",
         ] {
             assert!(Pattern::new("pattern", pattern).is_err(), "{pattern}");
         }

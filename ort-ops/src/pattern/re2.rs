@@ -29,11 +29,13 @@ pub(super) fn translated(pattern: &str) -> Option<String> {
 
 /// Whether `{` and `rest` are `{n}`, `{n,}` or `{n,m}`: other braces are characters.
 fn is_count(rest: &str) -> bool {
-    let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
-    rest.split_once('}').is_some_and(|(count, _)| {
-        let (least, most) = count.split_once(',').unwrap_or((count, ""));
-        !least.is_empty() && digits(least) && digits(most)
-    })
+    let is_digit = |c: char| c.is_ascii_digit();
+    let after_least = rest.trim_start_matches(is_digit);
+    let after_most = match after_least.strip_prefix(',') {
+        Some(most) => most.trim_start_matches(is_digit),
+        None => after_least,
+    };
+    after_least.len() < rest.len() && after_most.starts_with('}')
 }
 
 /// Whether `(` and `rest` set flags that RE2 does not have.
@@ -63,9 +65,9 @@ fn class<'a>(mut rest: &'a str, translated: &mut String) -> Option<&'a str> {
             }
             '\\' => escape(after, true, translated)?,
             '[' if after.starts_with(':') => {
-                let (name, after) = after.split_once(":]")?;
-                ClassAsciiKind::from_name(name[1..].trim_start_matches('^'))?;
-                translated.extend(["[", name, ":]"]);
+                let (name, after) = after[1..].split_once(":]")?;
+                ClassAsciiKind::from_name(name.strip_prefix('^').unwrap_or(name))?;
+                translated.extend(["[:", name, ":]"]);
                 after
             }
             '-' if !is_first && !was_range => {

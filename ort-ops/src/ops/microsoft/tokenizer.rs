@@ -11,7 +11,7 @@ use ort_tensor::{
     try_collected, with_room,
 };
 
-use crate::pattern::{Finder, Pattern};
+use crate::pattern::{Finder, Search};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -24,7 +24,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 
 /// Tokenizer: along a new last axis the tokens of each string of `x: [C]` or `[N, C]`, followed by the pad value. If
 /// no string has a token the axis is empty, and if there is no string, it is missing. Patterns are
-/// [`Pattern`]s.
+/// [`Search`]es.
 ///
 /// Source: com.microsoft, Tokenizer-1 (ONNX Runtime 1.31).
 #[derive(Clone, Debug)]
@@ -45,9 +45,9 @@ pub enum Rule {
     /// Each character is a token.
     Characters,
     /// Matches are tokens.
-    Expression(Box<Pattern>),
+    Expression(Box<Search>),
     /// Tokens are separated by matches of the first, then by matches of the second, and so on.
-    Separators(Vec<Pattern>),
+    Separators(Vec<Search>),
 }
 
 impl Tokenizer {
@@ -103,11 +103,11 @@ impl Rule {
         match (separators.unwrap_or_default(), token) {
             (_, Some(".")) => Ok(Rule::Characters),
             (_, Some("")) => Err(OpError::AttributeValue { name, found: String::new() }),
-            (_, Some(token)) => Ok(Rule::Expression(Box::new(Pattern::new(name, token)?))),
+            (_, Some(token)) => Ok(Rule::Expression(Box::new(Search::new(name, token)?))),
             ([], None) => Err(OpError::MissingAttribute { name: "separators" }),
             ([nothing], None) if nothing.is_empty() => Ok(Rule::Characters),
             (separators, None) => {
-                let separators = separators.iter().map(|text| Pattern::new("separators", text));
+                let separators = separators.iter().map(|text| Search::new("separators", text));
                 Ok(Rule::Separators(separators.collect::<Result<_, _>>()?))
             }
         }
@@ -166,7 +166,7 @@ impl Operator for Tokenizer {
             Rule::Expression(token) => slice::from_ref(&**token),
             Rule::Separators(separators) => separators,
         };
-        let mut finders = try_collected(patterns.iter().map(Pattern::finder))?;
+        let mut finders = try_collected(patterns.iter().map(Search::finder))?;
         let mut pace = Pace::new();
         let mut tokens: Vec<Vec<&str>> = with_room(texts.len())?;
         for text in texts {
