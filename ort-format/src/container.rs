@@ -3,6 +3,7 @@
 use flatbuffers::{
     ErrorTraceDetail, ForwardsUOffset, InvalidFlatbuffer, Verifiable, Verifier, VerifierOptions,
 };
+use ort_tensor::go_on;
 
 use crate::error::{Damage, FormatError};
 use crate::limits::Limits;
@@ -66,7 +67,10 @@ fn verify<Root: Verifiable>(bytes: &[u8], limits: &Limits) -> Result<(), FormatE
         ignore_missing_null_terminator: false,
     };
     let mut verifier = Verifier::new(&options, bytes);
-    <ForwardsUOffset<Root>>::run_verifier(&mut verifier, 0).map_err(damaged)
+    let verified = <ForwardsUOffset<Root>>::run_verifier(&mut verifier, 0);
+    // A cancelled verifier fails, too.
+    go_on()?;
+    verified.map_err(damaged)
 }
 
 fn recognise(bytes: &[u8]) -> Result<(), FormatError> {

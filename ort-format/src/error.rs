@@ -1,5 +1,7 @@
 //! The errors and warnings of the format.
 
+use ort_tensor::TensorError;
+
 use crate::enums::{AttributeType, DataType};
 
 /// Why bytes cannot be used as a model.
@@ -62,6 +64,9 @@ pub enum FormatError {
         /// The field of [`Limits`](crate::Limits).
         limit: &'static str,
     },
+    /// There is no memory for the checks, or they were cancelled.
+    #[error(transparent)]
+    Memory(#[from] TensorError),
     /// The tables are readable, but inconsistent.
     #[error("{place}: {fault}")]
     Invalid {
@@ -280,24 +285,19 @@ pub enum WriteError {
         /// Its length.
         length: usize,
     },
-    /// There is no memory for it.
-    #[error("cannot allocate {n_bytes} bytes for the file")]
-    NoMemory {
-        /// Its length.
-        n_bytes: usize,
-    },
-    /// The memory that was passed for it does not have its length.
-    #[error("the file has {expected} bytes, the memory for it {found}")]
-    Length {
-        /// Its length.
-        expected: usize,
-        /// That of the memory.
-        found: usize,
-    },
-    /// The caller stopped it.
-    #[error("writing was stopped")]
-    Stopped,
+    /// There is no memory for it, or writing was cancelled.
+    #[error(transparent)]
+    Memory(#[from] TensorError),
     /// The written file would be rejected by [`open`](crate::open).
     #[error("the file would not be valid: {0}")]
-    Invalid(#[from] FormatError),
+    Invalid(FormatError),
+}
+
+impl From<FormatError> for WriteError {
+    fn from(error: FormatError) -> Self {
+        match error {
+            FormatError::Memory(error) => Self::Memory(error),
+            error => Self::Invalid(error),
+        }
+    }
 }

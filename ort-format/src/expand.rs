@@ -61,7 +61,7 @@ macro_rules! schema {
             use crate::edge::EdgeEnd;
             use crate::enums::{ArgType, AttributeType, DataType, DimensionValueType, NodeType};
             use crate::type_info::TypeInfoValue;
-            use crate::wire::{Element, Field, Position, Vector};
+            use crate::wire::{Element, Field, Position, Vector, count_visit};
 
             $(view! {
                 $doc $Table {
@@ -107,7 +107,7 @@ macro_rules! schema {
                     type Slot = Offset;
 
                     fn put(&self, writer: &mut Writer<'_>) -> Offset {
-                        if writer.is_stopped() {
+                        if !writer.goes_on() {
                             return Offset::default();
                         }
                         $(
@@ -176,6 +176,7 @@ macro_rules! view {
 
         impl<'a> Element<'a> for $Table<'a> {
             type Wire = ForwardsUOffset<$Table<'a>>;
+            const IS_REFERENCE: bool = true;
             fn read(at: Position<'a>) -> Option<Self> {
                 at.follow().map(Self)
             }
@@ -183,6 +184,7 @@ macro_rules! view {
 
         impl Verifiable for $Table<'_> {
             fn run_verifier(verifier: &mut Verifier<'_, '_>, at: usize) -> Result<(), InvalidFlatbuffer> {
+                count_visit()?;
                 let table = verifier.visit_table(at)?;
                 $(let table = <view_type!('static $ty)>::verify(table, stringify!($field), $id)?;)*
                 table.finish();

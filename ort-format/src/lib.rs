@@ -65,7 +65,8 @@ use schema::view;
 
 /// Opens and validates the file in `bytes`.
 ///
-/// Nothing is copied: views borrow from `bytes`, and the memory used during validation is less than the file's size.
+/// Nothing is copied: views borrow from `bytes`. Validation takes at most three times the file's size of memory, which is
+/// counted, and can be cancelled.
 ///
 /// # Errors
 /// [`FormatError`]: the first defect found, and its place.
@@ -96,38 +97,11 @@ pub fn open_with_warnings<'a>(
 /// node's operator is left out, and the file then has version 4, for which ONNX Runtime derives its own resolver.
 ///
 /// # Errors
-/// [`WriteError`]: the file would be too big, there is no memory for it, or [`open`] would reject it.
+/// [`WriteError`]: the file would be too big, there is no memory for it, writing was cancelled, or [`open`] would reject it.
 pub fn write(file: &record::File<'_>) -> Result<Vec<u8>, WriteError> {
     let bytes = file.bytes()?;
     open(&bytes, &Limits::default())?;
     Ok(bytes)
-}
-
-/// The number of bytes that [`write()`] returns. `goes_on` is asked every few milliseconds whether to go on.
-///
-/// # Errors
-/// [`WriteError`]: the file would be too big, or `goes_on` returned false.
-pub fn written_length(
-    file: &record::File<'_>,
-    goes_on: &dyn Fn() -> bool,
-) -> Result<usize, WriteError> {
-    file.write(None, goes_on)
-}
-
-/// Writes the bytes of [`write()`] to memory of the [`written_length`], for callers that limit memory and time. `goes_on` is
-/// asked every few milliseconds whether to go on.
-///
-/// # Errors
-/// [`WriteError`]: the memory has another length, [`open`] would reject the file, or `goes_on` returned false. The content of
-/// the memory is then unspecified.
-pub fn write_to(
-    file: &record::File<'_>,
-    memory: &mut [u8],
-    goes_on: &dyn Fn() -> bool,
-) -> Result<(), WriteError> {
-    file.write(Some(memory), goes_on)?;
-    open(memory, &Limits::default())?;
-    Ok(())
 }
 
 /// The LoRA adapter in `bytes`, checked whole: tables of ONNX Runtime's adapter format, version [`ADAPTER_VERSION`].

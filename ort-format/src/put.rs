@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use ort_tensor::Room;
+
 use crate::container::{ADAPTER_IDENTIFIER, IDENTIFIER};
 use crate::edge::EdgeEnd;
 use crate::enums::{ArgType, AttributeType, DataType, DimensionValueType, NodeType};
@@ -13,25 +15,18 @@ pub(crate) use crate::writer::{Offset, Writer};
 pub(crate) trait Root: Put<Slot = Offset> {
     const IDENTIFIER: &'static str;
 
-    /// Writes the file, or measures it where there is no memory for it; returns its length.
-    fn write(
-        &self,
-        memory: Option<&mut [u8]>,
-        goes_on: &dyn Fn() -> bool,
-    ) -> Result<usize, WriteError> {
-        let mut writer = Writer::new(memory, goes_on);
+    /// Writes the file to memory of its length, or measures it; returns the length.
+    fn write(&self, memory: Option<&mut [u8]>) -> Result<usize, WriteError> {
+        let mut writer = Writer::new(memory);
         let root = self.put(&mut writer);
         writer.finish(root, Self::IDENTIFIER)
     }
 
     /// The bytes of the file.
     fn bytes(&self) -> Result<Vec<u8>, WriteError> {
-        let length = self.write(None, &|| true)?;
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(length).map_err(|_| WriteError::NoMemory { n_bytes: length })?;
-        bytes.resize(length, 0);
-        self.write(Some(&mut bytes), &|| true)?;
-        Ok(bytes)
+        let mut bytes = Room::zeroed(self.write(None)?)?;
+        self.write(Some(&mut bytes))?;
+        Ok(bytes.into_vec())
     }
 }
 

@@ -6,10 +6,12 @@
 //! 4. A vector is a 32-bit count and its elements.
 //! 5. A string is a vector of bytes that are UTF-8.
 
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 
 use flatbuffers::{ForwardsUOffset, InvalidFlatbuffer, TableVerifier, Verifiable, Verifier};
+use ort_tensor::{Pace, TensorError};
 
 use crate::enums::{ArgType, AttributeType, DataType, DimensionValueType, NodeType};
 
@@ -90,6 +92,9 @@ pub trait Element<'a>: Sized {
     /// The size of a slot.
     #[doc(hidden)]
     const SIZE: usize = size_of::<Self::Wire>();
+    /// Whether the slot holds an offset, which may be null.
+    #[doc(hidden)]
+    const IS_REFERENCE: bool = false;
     /// The content of the slot at `at`.
     #[doc(hidden)]
     fn read(at: Position<'a>) -> Option<Self>;
@@ -166,7 +171,8 @@ impl Element<'_> for bool {
 }
 
 impl<'a> Element<'a> for &'a str {
-    type Wire = ForwardsUOffset<&'a str>;
+    type Wire = ForwardsUOffset<Text<'a>>;
+    const IS_REFERENCE: bool = true;
     fn read(at: Position<'a>) -> Option<Self> {
         std::str::from_utf8(<&[u8]>::read(at)?).ok()
     }
@@ -174,6 +180,7 @@ impl<'a> Element<'a> for &'a str {
 
 impl<'a> Element<'a> for &'a [u8] {
     type Wire = ForwardsUOffset<flatbuffers::Vector<'a, u8>>;
+    const IS_REFERENCE: bool = true;
     fn read(at: Position<'a>) -> Option<Self> {
         let vector = at.follow()?;
         vector.skip(4)?.take(vector.length()?)
@@ -186,6 +193,7 @@ where
     flatbuffers::Vector<'a, T::Wire>: Verifiable,
 {
     type Wire = ForwardsUOffset<Self>;
+    const IS_REFERENCE: bool = true;
     fn read(at: Position<'a>) -> Option<Self> {
         let vector = at.follow()?;
         Some(Self { first: vector.skip(4)?, length: vector.length()?, element: PhantomData })
@@ -206,6 +214,30 @@ where
     }
 }
 
+/// A string, whose verification is counted.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Text<'a>(PhantomData<&'a str>);
+
+impl Verifiable for Text<'_> {
+    fn run_verifier(verifier: &mut Verifier<'_, '_>, at: usize) -> Result<(), InvalidFlatbuffer> {
+        count_visit()?;
+        <&str>::run_verifier(verifier, at)
+    }
+}
+
+/// Counts a table or string that is verified; fails if the thread was cancelled. A verifier has no place for the counter.
+pub(crate) fn count_visit() -> Result<(), InvalidFlatbuffer> {
+    const COST: usize = 16;
+    thread_local! {
+        static PACE: Cell<Pace> = const { Cell::new(Pace::new()) };
+    }
+    let mut pace = PACE.get();
+    let goes_on = pace.go(COST);
+    PACE.set(pace);
+    goes_on.map_err(|_| InvalidFlatbuffer::ApparentSizeTooLarge)
+}
+
 /// A vector in a file. Reading an element costs a few bounds checks and copies nothing; an absent vector is empty.
 pub struct Vector<'a, T> {
     first: Position<'a>,
@@ -220,6 +252,21 @@ impl<'a, T: Element<'a>> Vector<'a, T> {
             return None;
         }
         T::read(self.first.skip(index.checked_mul(T::SIZE)?)?)
+    }
+
+    /// The first null element.
+    pub(crate) fn first_null(self) -> Result<Option<usize>, TensorError> {
+        if T::IS_REFERENCE {
+            let mut pace = Pace::new();
+            for index in 0..self.length {
+                pace.go(1)?;
+                let at = index.checked_mul(T::SIZE).and_then(|distance| self.first.skip(distance));
+                if at.and_then(Position::follow).is_none() {
+                    return Ok(Some(index));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// All elements, in order.

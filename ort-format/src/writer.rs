@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use ort_tensor::{Pace, TensorError};
+
 use crate::container::MAX_FILE_LENGTH;
 use crate::error::WriteError;
 
@@ -16,11 +18,14 @@ const TENSOR_ALIGNMENT: usize = 64;
 /// The alignment of offsets and counts.
 const OFFSET_ALIGNMENT: usize = 4;
 
-/// Bytes between two checks whether to go on: a millisecond or two.
+/// Bytes that are copied between two checks for cancellation: a millisecond or two.
 const PIECE: usize = 1 << 22;
 
-/// What a table costs, in bytes that could be copied instead.
-const TABLE_COST: usize = 1 << 10;
+/// Bytes that are copied in the time of another operation.
+const OPERATION: usize = PIECE / Pace::STEP;
+
+/// Operations that a table takes.
+const TABLE: usize = 16;
 
 /// A position, as its distance from the end of the file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,10 +37,9 @@ pub(crate) struct Writer<'w> {
     file: Option<&'w mut [u8]>,
     /// How much of it is written.
     used: usize,
-    goes_on: &'w dyn Fn() -> bool,
-    is_stopped: bool,
-    /// The work since the last check.
-    work: usize,
+    pace: Pace,
+    /// Why writing was stopped: nothing that follows is written.
+    stopped: Option<TensorError>,
     /// The fields of the table under construction: the entry in its vtable, and the position.
     fields: Vec<(u16, usize)>,
     vtables: HashMap<Vec<u16>, usize>,
@@ -43,9 +47,9 @@ pub(crate) struct Writer<'w> {
 }
 
 impl<'w> Writer<'w> {
-    pub(crate) fn new(file: Option<&'w mut [u8]>, goes_on: &'w dyn Fn() -> bool) -> Self {
+    pub(crate) fn new(file: Option<&'w mut [u8]>) -> Self {
         let (fields, vtables, texts) = (Vec::new(), HashMap::new(), HashMap::new());
-        Self { file, used: 0, goes_on, is_stopped: false, work: 0, fields, vtables, texts }
+        Self { file, used: 0, pace: Pace::new(), stopped: None, fields, vtables, texts }
     }
 
     /// Completes a file with this root and identifier; returns its length.
@@ -59,20 +63,17 @@ impl<'w> Writer<'w> {
         self.align(OFFSET_ALIGNMENT + identifier.len(), TENSOR_ALIGNMENT);
         self.copy(identifier.as_bytes());
         self.scalar(self.distance(root));
-        match (self.is_stopped, self.used, self.file.map(|file| file.len())) {
-            (true, ..) => Err(WriteError::Stopped),
-            (_, length, _) if length > MAX_FILE_LENGTH => Err(WriteError::TooBig { length }),
-            (_, expected, Some(found)) if found != expected => {
-                Err(WriteError::Length { expected, found })
-            }
-            (_, length, _) => Ok(length),
+        match (self.stopped, self.used) {
+            (Some(error), _) => Err(WriteError::Memory(error)),
+            (None, length) if length > MAX_FILE_LENGTH => Err(WriteError::TooBig { length }),
+            (None, length) => Ok(length),
         }
     }
 
-    /// Counts a table, and returns whether the caller wants no more of the file.
-    pub(crate) fn is_stopped(&mut self) -> bool {
-        self.check(TABLE_COST);
-        self.is_stopped
+    /// Counts a table, and returns whether writing goes on.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        self.work(TABLE);
+        self.stopped.is_none()
     }
 
     /// Begins a table: its fields follow.
@@ -130,7 +131,7 @@ impl<'w> Writer<'w> {
     ) -> Offset {
         let (n, n_bytes) = (items.len(), items.len().saturating_mul(N));
         self.align(n_bytes, alignment.max(OFFSET_ALIGNMENT));
-        self.check(n_bytes);
+        self.work(n_bytes / OPERATION);
         if let Some(place) = self.take(n_bytes) {
             let (places, _) = place.as_chunks_mut();
             places.iter_mut().zip(items).for_each(|(place, item)| *place = item);
@@ -203,8 +204,8 @@ impl<'w> Writer<'w> {
             return;
         }
         for (i, piece) in bytes.chunks(PIECE).enumerate() {
-            self.check(piece.len());
-            if self.is_stopped {
+            self.work(piece.len() / OPERATION);
+            if self.stopped.is_some() {
                 return;
             }
             if let Some(place) = self.at(self.used - i * PIECE, piece.len()) {
@@ -226,12 +227,10 @@ impl<'w> Writer<'w> {
         file.get_mut(start..)?.get_mut(..n_bytes)
     }
 
-    /// Counts work, and asks every now and then whether to go on.
-    fn check(&mut self, work: usize) {
-        self.work = self.work.saturating_add(work);
-        if self.work >= PIECE {
-            self.work = 0;
-            self.is_stopped |= !(self.goes_on)();
+    /// Counts operations, and checks for cancellation every now and then.
+    fn work(&mut self, n_operations: usize) {
+        if let Err(error) = self.pace.go(n_operations) {
+            self.stopped = Some(error);
         }
     }
 }

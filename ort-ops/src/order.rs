@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use ort_tensor::{Bool, Complex, DType, Number, Pace, Room, TensorError, bf16, f16, go_on};
+use ort_tensor::{Bool, Complex, DType, Number, Pace, Room, TensorError, bf16, f16, go_on, sort};
 
 /// The types whose elements are compared: all but the packed ones and floats of 8 bits.
 pub(crate) const fn is_comparable(dtype: DType) -> bool {
@@ -51,49 +51,6 @@ impl<T: Number> Sortable for Complex<T> {
     }
 }
 
-/// This many elements are sorted within milliseconds.
-const PIECE: usize = 1 << 16;
-
-/// A stable sort. Pieces are sorted separately, and then merged in pairs until one is left, so that it can be
-/// cancelled in between.
-///
-/// # Errors
-/// If there is no memory for another copy, or the run was cancelled.
-pub(crate) fn sort<T: Copy>(
-    items: &mut [T],
-    order: &dyn Fn(&T, &T) -> Ordering,
-) -> Result<(), TensorError> {
-    for piece in items.chunks_mut(PIECE) {
-        go_on()?;
-        piece.sort_by(order);
-    }
-    let (n, mut sorted) = (items.len(), PIECE);
-    if n <= sorted {
-        return Ok(());
-    }
-    let (mut merged, mut pace) = (Room::with_room(n)?, Pace::new());
-    while sorted < n {
-        merged.clear();
-        for pair in items.chunks(2 * sorted) {
-            let (mut a, mut b) = pair.split_at(sorted.min(pair.len()));
-            while let ([first, rest @ ..], [other, others @ ..]) = (a, b) {
-                pace.go(1)?;
-                if order(first, other).is_le() {
-                    merged.push(*first)?;
-                    a = rest;
-                } else {
-                    merged.push(*other)?;
-                    b = others;
-                }
-            }
-            merged.extend(a.iter().chain(b).copied())?;
-        }
-        items.copy_from_slice(&merged);
-        sorted = sorted.saturating_mul(2);
-    }
-    Ok(())
-}
-
 /// The `k` first elements in this order, sorted; all if there are fewer.
 ///
 /// # Errors
@@ -103,14 +60,14 @@ pub(crate) fn first<T: Copy>(
     k: usize,
     order: &dyn Fn(&T, &T) -> Ordering,
 ) -> Result<Room<T>, TensorError> {
-    if k > PIECE || items.len() <= k {
+    if k > Pace::STEP || items.len() <= k {
         sort(&mut items, order)?;
         items.truncate(k);
         return Ok(items);
     }
     // The best so far, and a piece of the others.
-    let mut best = Room::with_room(k + PIECE)?;
-    for piece in items.chunks(PIECE) {
+    let mut best = Room::with_room(k + Pace::STEP)?;
+    for piece in items.chunks(Pace::STEP) {
         go_on()?;
         best.extend(piece.iter().copied())?;
         if best.len() > k {
@@ -127,14 +84,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lists_are_sorted_in_pieces() {
-        for n in [0, 1, PIECE, PIECE + 1, 3 * PIECE + 17] {
+    fn the_first_of_long_lists_are_sorted() {
+        for n in [0, 1, Pace::STEP, 3 * Pace::STEP + 17] {
             let numbers: Vec<(usize, usize)> = (0..n).map(|i| (i * 7919 % 1009, i)).collect();
             let mut expected = numbers.clone();
-            expected.sort_by_key(|pair| pair.0);
-            let mut sorted = numbers.clone();
-            sort(&mut sorted, &|a, b| a.0.cmp(&b.0)).unwrap();
-            assert_eq!(sorted, expected, "{n}");
+            expected.sort();
             for k in [0, 1, 100, n / 2, n] {
                 let best = first(Room::of(numbers.clone()).unwrap(), k, &Ord::cmp).unwrap();
                 assert_eq!(best[..], expected[..k.min(n)], "{k} of {n}");

@@ -6,9 +6,8 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use ort_format::KernelTypeStrResolver;
+use ort_format::{KernelTypeStrResolver, WriteError};
 use ort_graph::{Export, Graph, ModelInfo, export};
-use ort_tensor::{Room, go_on};
 
 use crate::cancel::Cancel;
 use crate::error::SaveError;
@@ -124,10 +123,9 @@ impl Optimized {
         let resolver = file.ok().and_then(|file| file.kernel_type_str_resolver());
         let resolver = resolver.map(KernelTypeStrResolver::to_record);
         let file = export(graph, Export { info, resolver, private }).map_err(Box::new)?;
-        let goes_on = || go_on().is_ok();
-        let length = ort_format::written_length(&file, &goes_on).map_err(Box::new)?;
-        let mut bytes = Room::zeroed(length)?.into_vec();
-        ort_format::write_to(&file, &mut bytes, &goes_on).map_err(Box::new)?;
-        Ok(bytes)
+        ort_format::write(&file).map_err(|error| match error {
+            WriteError::Memory(error) => error.into(),
+            error => Box::new(error).into(),
+        })
     }
 }

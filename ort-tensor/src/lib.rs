@@ -41,6 +41,7 @@ mod ndarray;
 mod packed;
 mod room;
 mod shape;
+mod sort;
 mod spares;
 mod tensor;
 mod text;
@@ -63,6 +64,7 @@ pub use crate::room::{
     Room, allowance_left, charge, collected, filled, try_collected, with_room, within,
 };
 pub use crate::shape::{Shape, broadcast, broadcast_strides, n_elements, row_major_strides};
+pub use crate::sort::sort;
 pub use crate::spares::reusing;
 pub use crate::tensor::{Tensor, materialize};
 pub use crate::text::text_of;

@@ -1,15 +1,17 @@
 //! Node indices, and the hints that use them: ONNX Runtime rejects indices that are out of range, and ignores the rest.
 
+use ort_tensor::{Room, sort};
+
 use super::path::Path;
+use super::scope::LOOK_UP;
 use super::{Checker, each};
 use crate::error::{Fault, FormatError};
 use crate::view::Graph;
 
 impl Checker<'_> {
-    pub(super) fn indices(&self, graph: Graph<'_>, path: &Path<'_>) -> Result<(), FormatError> {
-        let mut indices = Vec::with_capacity(graph.nodes().len());
-        indices.extend(graph.nodes().iter().map(|node| node.index()));
-        indices.sort_unstable();
+    pub(super) fn indices(&mut self, graph: Graph<'_>, path: &Path<'_>) -> Result<(), FormatError> {
+        let mut indices = Room::of(graph.nodes().iter().map(|node| node.index()))?;
+        sort(&mut indices, &Ord::cmp)?;
         if let Some(pair) = indices.windows(2).find(|pair| pair[0] == pair[1]) {
             return path.fail(Fault::DuplicateIndex { index: pair[0] });
         }
@@ -20,9 +22,11 @@ impl Checker<'_> {
         each(path, "node_edges", graph.node_edges())?;
         for (position, edge) in graph.node_edges().iter().enumerate() {
             let ends = edge.input_edges().iter().chain(edge.output_edges());
-            let mut named = ends.map(|end| end.node_index).chain([edge.node_index()]);
-            if let Some(index) = named.find(|index| indices.binary_search(index).is_err()) {
-                return path.item("node_edges", position, "").fail(Fault::NoNode { index });
+            for index in ends.map(|end| end.node_index).chain([edge.node_index()]) {
+                self.pace.go(LOOK_UP)?;
+                if indices.binary_search(&index).is_err() {
+                    return path.item("node_edges", position, "").fail(Fault::NoNode { index });
+                }
             }
         }
         Ok(())

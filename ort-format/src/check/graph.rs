@@ -1,8 +1,8 @@
 //! A graph: its constants, its values, and whether names are defined.
 
 use super::path::{Path, excerpt};
-use super::scope::{Names, Scope};
-use super::{Checker, each};
+use super::scope::{LOOK_UP, Names, Scope};
+use super::{Checker, MAX_WARNINGS, each};
 use crate::error::{Fault, FormatError, Oddity};
 use crate::view::Graph;
 
@@ -19,9 +19,10 @@ impl Checker<'_> {
         let scope = self.scope(graph, path, outer)?;
         self.indices(graph, path)?;
         for (index, node) in graph.nodes().iter().enumerate() {
+            self.pace.go(LOOK_UP)?;
             self.node(node, &path.item("nodes", index, node.name()), &scope)?;
         }
-        scope.resolve(path, "output", graph.outputs().iter())?;
+        scope.resolve(path, "output", graph.outputs().iter(), &mut self.pace)?;
         self.release(scope.given);
         self.release(scope.made);
         Ok(())
@@ -30,6 +31,7 @@ impl Checker<'_> {
     fn constants(&mut self, graph: Graph<'_>, path: &Path<'_>) -> Result<(), FormatError> {
         each(path, "initializers", graph.initializers())?;
         for (index, tensor) in graph.initializers().iter().enumerate() {
+            self.pace.go(LOOK_UP)?;
             self.tensor(tensor, &path.item("initializers", index, tensor.name()))?;
         }
         each(path, "sparse_initializers", graph.sparse_initializers())?;
@@ -43,6 +45,7 @@ impl Checker<'_> {
     fn values(&mut self, graph: Graph<'_>, path: &Path<'_>) -> Result<(), FormatError> {
         each(path, "node_args", graph.node_args())?;
         for (index, value) in graph.node_args().iter().enumerate() {
+            self.pace.go(LOOK_UP)?;
             if let Some(info) = value.type_info() {
                 self.type_info(info, &path.item("node_args", index, value.name()))?;
             }
@@ -52,6 +55,7 @@ impl Checker<'_> {
         let values = self.names(path, graph.node_args().iter().map(|value| value.name()))?;
         values.unique("value", path)?;
         for name in graph.inputs() {
+            self.pace.go(LOOK_UP)?;
             if !values.contains(name) {
                 return path.fail(Fault::Undefined { what: "input", name: excerpt(name) });
             }
@@ -74,17 +78,19 @@ impl Checker<'_> {
         let dense = graph.initializers().iter().map(|tensor| tensor.name());
         let sparse = graph.sparse_initializers().iter().map(|sparse| sparse.values().name());
         let constants = self.names(path, dense.clone().chain(sparse.clone()))?;
-        self.warn_of_repeated(&constants, path);
+        self.warn_of_repeated(&constants, path)?;
         self.release(constants);
         let given = self.names(path, dense.chain(sparse).chain(graph.inputs().iter()))?;
 
         each(path, "nodes", graph.nodes())?;
         for (index, node) in graph.nodes().iter().enumerate() {
+            self.pace.go(LOOK_UP)?;
             each(&path.item("nodes", index, node.name()), "outputs", node.outputs())?;
         }
         let made = self.names(path, graph.nodes().iter().flat_map(|node| node.outputs()))?;
         made.unique("output", path)?;
         for name in graph.nodes().iter().flat_map(|node| node.outputs()) {
+            self.pace.go(LOOK_UP)?;
             if given.contains(name) {
                 return path.fail(Fault::Duplicate { what: "output", name: excerpt(name) });
             }
@@ -92,9 +98,14 @@ impl Checker<'_> {
         Ok(Scope { given, made, outer })
     }
 
-    fn warn_of_repeated(&mut self, constants: &Names<'_>, path: &Path<'_>) {
-        for name in constants.repeated() {
-            self.warn(path, Oddity::DuplicateInitializer { name: excerpt(name) });
+    fn warn_of_repeated(
+        &mut self,
+        constants: &Names<'_>,
+        path: &Path<'_>,
+    ) -> Result<(), FormatError> {
+        for name in constants.repeated().take(MAX_WARNINGS) {
+            self.warn(path, Oddity::DuplicateInitializer { name: excerpt(name?) });
         }
+        Ok(())
     }
 }

@@ -8,9 +8,9 @@ mod scope;
 mod tensor;
 mod types;
 
-use std::collections::HashSet;
-
+use ort_tensor::Pace;
 use path::Path;
+use scope::Names;
 
 use crate::error::{Fault, FormatError, Oddity, Warning};
 use crate::limits::Limits;
@@ -41,7 +41,12 @@ pub(crate) fn check(
     each(&path, "opset_import", model.opset_import())?;
     each(&path, "metadata_props", model.metadata_props())?;
     resolver(file.kernel_type_str_resolver().unwrap_or_default())?;
-    let mut checker = Checker { names: length / NAME_BYTES, subgraphs: limits.subgraphs, warnings };
+    let mut checker = Checker {
+        names: length / NAME_BYTES,
+        subgraphs: limits.subgraphs,
+        pace: Pace::new(),
+        warnings,
+    };
     checker.graph(model.graph(), &Path::root("graph"), None)
 }
 
@@ -49,15 +54,11 @@ pub(crate) fn check(
 pub(crate) fn check_adapter(adapter: Adapter<'_>) -> Result<(), FormatError> {
     let path = Path::root("adapter");
     each(&path, "parameters", adapter.parameters())?;
-    let mut names = HashSet::new();
     for (index, parameter) in adapter.parameters().iter().enumerate() {
         tensor::parameter(parameter, &path.item("parameters", index, parameter.name()))?;
-        if !names.insert(parameter.name()) {
-            let name = path::excerpt(parameter.name());
-            return path.fail(Fault::Duplicate { what: "parameter", name });
-        }
     }
-    Ok(())
+    let names = Names::sorted(adapter.parameters().iter().map(|parameter| parameter.name()))?;
+    names.unique("parameter", &path)
 }
 
 fn resolver(resolver: KernelTypeStrResolver<'_>) -> Result<(), FormatError> {
@@ -79,6 +80,8 @@ struct Checker<'w> {
     names: usize,
     /// How many more nested graphs are allowed.
     subgraphs: usize,
+    /// Counts the names that are looked up.
+    pace: Pace,
     warnings: Option<&'w mut Vec<Warning>>,
 }
 
@@ -100,7 +103,7 @@ fn each<'a, T: Element<'a>>(
     field: &'static str,
     vector: Vector<'a, T>,
 ) -> Result<(), FormatError> {
-    match (0..vector.len()).find(|&index| vector.get(index).is_none()) {
+    match vector.first_null()? {
         Some(index) => path.fail(Fault::Null { field, index }),
         None => Ok(()),
     }

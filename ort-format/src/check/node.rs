@@ -1,7 +1,7 @@
 //! A node: its operator, its arguments, its attributes and the graphs within.
 
 use super::path::Path;
-use super::scope::Scope;
+use super::scope::{LOOK_UP, Scope};
 use super::{Checker, each};
 use crate::attribute::AttributeValue;
 use crate::enums::NodeType;
@@ -23,8 +23,8 @@ impl Checker<'_> {
         }
         each(path, "inputs", node.inputs())?;
         each(path, "implicit_inputs", node.implicit_inputs())?;
-        scope.resolve(path, "input", node.inputs().iter())?;
-        scope.resolve(path, "implicit input", node.implicit_inputs().iter())?;
+        scope.resolve(path, "input", node.inputs().iter(), &mut self.pace)?;
+        scope.resolve(path, "implicit input", node.implicit_inputs().iter(), &mut self.pace)?;
 
         let counted = node.input_arg_counts().iter().map(i64::from).sum();
         let inputs = node.inputs().len();
@@ -33,6 +33,7 @@ impl Checker<'_> {
         }
         each(path, "attributes", node.attributes())?;
         for (index, attribute) in node.attributes().iter().enumerate() {
+            self.pace.go(LOOK_UP)?;
             self.attribute(attribute, &path.item("attributes", index, attribute.name()), scope)?;
         }
         Ok(())

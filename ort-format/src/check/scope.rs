@@ -1,13 +1,35 @@
 //! Sorted names, and the graphs that enclose the current one.
 
+use ort_tensor::{Pace, Room, TensorError, sort};
+
 use super::Checker;
 use super::path::{Path, excerpt};
 use crate::error::{Fault, FormatError};
 
+/// Operations that it takes to find a name.
+pub(super) const LOOK_UP: usize = 64;
+
 /// A sorted list of names.
-pub(super) struct Names<'a>(Vec<&'a str>);
+pub(super) struct Names<'a>(Room<&'a str>);
 
 impl<'a> Names<'a> {
+    pub(super) fn sorted(
+        names: impl Iterator<Item = &'a str> + Clone,
+    ) -> Result<Self, TensorError> {
+        let (mut count, mut pace) = (0, Pace::new());
+        for _ in names.clone() {
+            pace.go(1)?;
+            count += 1;
+        }
+        let mut sorted = Room::with_room(count)?;
+        for name in names {
+            pace.go(1)?;
+            sorted.push(name)?;
+        }
+        sort(&mut sorted, &Ord::cmp)?;
+        Ok(Self(sorted))
+    }
+
     pub(super) fn contains(&self, name: &str) -> bool {
         self.0.binary_search(&name).is_ok()
     }
@@ -17,12 +39,16 @@ impl<'a> Names<'a> {
     }
 
     /// Names that occur more than once, each as often as it is repeated.
-    pub(super) fn repeated(&self) -> impl Iterator<Item = &'a str> {
-        self.0.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+    pub(super) fn repeated(&self) -> impl Iterator<Item = Result<&'a str, TensorError>> {
+        let mut pace = Pace::new();
+        self.0.windows(2).filter_map(move |pair| match pace.go(LOOK_UP) {
+            Ok(()) => (pair[0] == pair[1]).then_some(Ok(pair[0])),
+            Err(error) => Some(Err(error)),
+        })
     }
 
     pub(super) fn unique(&self, what: &'static str, path: &Path<'_>) -> Result<(), FormatError> {
-        match self.repeated().next() {
+        match self.repeated().next().transpose()? {
             Some(name) => path.fail(Fault::Duplicate { what, name: excerpt(name) }),
             None => Ok(()),
         }
@@ -36,16 +62,12 @@ impl Checker<'_> {
         path: &Path<'_>,
         names: impl Iterator<Item = &'a str> + Clone,
     ) -> Result<Names<'a>, FormatError> {
-        let names = names.filter(|name| !name.is_empty());
-        let count = names.clone().count();
-        match self.names.checked_sub(count) {
+        let names = Names::sorted(names.filter(|name| !name.is_empty()).take(self.names + 1))?;
+        match self.names.checked_sub(names.len()) {
             Some(rest) => self.names = rest,
             None => return path.fail(Fault::TooManyNames),
         }
-        let mut sorted = Vec::with_capacity(count);
-        sorted.extend(names);
-        sorted.sort_unstable();
-        Ok(Names(sorted))
+        Ok(names)
     }
 
     pub(super) fn release(&mut self, names: Names<'_>) {
@@ -69,8 +91,10 @@ impl Scope<'_, '_> {
         path: &Path<'_>,
         what: &'static str,
         names: impl Iterator<Item = &'n str>,
+        pace: &mut Pace,
     ) -> Result<(), FormatError> {
         for name in names {
+            pace.go(LOOK_UP)?;
             if !name.is_empty() && !self.defines(name) {
                 return path.fail(Fault::Undefined { what, name: excerpt(name) });
             }

@@ -1,5 +1,7 @@
 //! Constants and parameters: the data has the size of the shape, and sparse indices are in range.
 
+use ort_tensor::{Pace, TensorError};
+
 use super::path::Path;
 use super::{Checker, each};
 use crate::enums::DataType;
@@ -54,7 +56,7 @@ impl Checker<'_> {
             }
             _ => return path.fail(Fault::SparseShape { indices: shape, values: nnz, rank }),
         };
-        match outside {
+        match outside? {
             Some((index, size)) => path.fail(Fault::SparseIndex { index, size }),
             None => Ok(()),
         }
@@ -79,12 +81,20 @@ fn data_length(dims: Vector<'_, i64>, data_type: DataType) -> Result<u64, Fault>
 }
 
 /// The first index that is not below its size.
-fn outside(indices: Tensor<'_>, size: impl Fn(usize) -> i64) -> Option<(i64, i64)> {
-    let (indices, _) = indices.raw_data()?.as_chunks();
-    let indices = indices.iter().copied().map(i64::from_le_bytes).enumerate();
-    indices
-        .map(|(position, index)| (index, size(position)))
-        .find(|&(index, size)| !(0..size).contains(&index))
+fn outside(
+    indices: Tensor<'_>,
+    size: impl Fn(usize) -> i64,
+) -> Result<Option<(i64, i64)>, TensorError> {
+    let (indices, _) = indices.raw_data().unwrap_or_default().as_chunks();
+    let mut pace = Pace::new();
+    for (position, index) in indices.iter().copied().map(i64::from_le_bytes).enumerate() {
+        pace.go(1)?;
+        let size = size(position);
+        if !(0..size).contains(&index) {
+            return Ok(Some((index, size)));
+        }
+    }
+    Ok(None)
 }
 
 /// The number of elements of a shape.

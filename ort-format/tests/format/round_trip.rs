@@ -1,14 +1,16 @@
 //! Files read as they were written, and writing is deterministic.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use expect_test::expect;
 use ort_format::record::{File, Graph, OperatorSetId, Tensor};
 use ort_format::{
-    AttributeValue, DataType, File as View, Limits, Oddity, WriteError, open, open_with_warnings,
-    write, write_to, written_length,
+    AttributeValue, DataType, File as View, FormatError, Limits, Oddity, WriteError, open,
+    open_with_warnings, write,
 };
+use ort_tensor::{Ending, TensorError, ended_by, within};
 
 use crate::models::{self, conv_relu, floats, node, resolver, texts, values};
 
@@ -190,51 +192,75 @@ fn two_initializers_with_the_same_name_cause_a_warning() {
     assert_eq!(warnings.len(), 1);
 }
 
+/// Ends a computation when it has checked so many times.
+#[derive(Debug)]
+struct After {
+    left: AtomicUsize,
+}
+
+impl Ending for After {
+    fn is_ended(&self) -> bool {
+        let less = |left: usize| left.checked_sub(1);
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err()
+    }
+}
+
+/// Calls `body`, which ends at its check number `n`, counted from 0.
+fn ended_at<R>(n: usize, body: impl FnOnce() -> R) -> R {
+    let ending: Arc<dyn Ending> = Arc::new(After { left: AtomicUsize::new(n) });
+    ended_by(&ending, body)
+}
+
 #[test]
-fn memory_of_the_callers_is_written_as_a_whole() {
-    for (name, record) in models::all() {
-        let expected = write(&record).unwrap();
-        let length = written_length(&record, &|| true).unwrap();
-        // Whatever was there is overwritten, also between tables.
-        let mut memory = vec![0xA5; length];
-        write_to(&record, &mut memory, &|| true).unwrap();
-        assert_eq!(memory, expected, "{name}");
-        for found in [0, 7, length - 64, length + 64] {
-            let error = write_to(&record, &mut vec![0; found], &|| true).unwrap_err();
-            assert_eq!(error, WriteError::Length { expected: length, found }, "{name}");
-        }
+fn reading_and_writing_many_parts_can_be_cancelled() {
+    const N: usize = 200_000;
+    let base = conv_relu;
+    let with = |tensor: Tensor<'static>| {
+        let mut file = base();
+        file.model.graph.initializers.push(tensor);
+        file
+    };
+    let mut tables = base();
+    tables.model.opset_import = vec![OperatorSetId { domain: "".into(), version: 1 }; N];
+    let texts = with(Tensor {
+        name: "x".into(),
+        dims: vec![N as i64],
+        data_type: DataType::String,
+        string_data: Some(vec!["text".into(); N]),
+        ..Tensor::default()
+    });
+    let bytes = with(Tensor {
+        name: "x".into(),
+        dims: vec![128 << 20],
+        data_type: DataType::Uint8,
+        raw_data: Some(vec![1; 128 << 20].into()),
+        ..Tensor::default()
+    });
+    let read = |bytes: &[u8], n| {
+        ended_at(n, || open(bytes, &Limits::default()).map(drop))
+            .is_err_and(|error| error == FormatError::Memory(TensorError::Ended))
+    };
+    let written = |file: &File<'_>, n| {
+        ended_at(n, || write(file))
+            .is_err_and(|error| error == WriteError::Memory(TensorError::Ended))
+    };
+    // The model alone checks a few times in all.
+    const FEW: usize = 14;
+    assert!(!read(&write(&base()).unwrap(), FEW) && !written(&base(), FEW));
+    for (name, file, is_read) in
+        [("tables", tables, true), ("texts", texts, true), ("bytes", bytes, false)]
+    {
+        assert!(written(&file, 0) && written(&file, FEW), "{name}");
+        assert_eq!(read(&write(&file).unwrap(), FEW), is_read, "{name}");
     }
 }
 
 #[test]
-fn writing_stops_within_a_tensor() {
-    let data = vec![1; 64 << 20];
-    let tensor = Tensor {
-        name: "x".into(),
-        dims: vec![64 << 20],
-        data_type: DataType::Uint8,
-        raw_data: Some(Cow::Borrowed(&data)),
-        ..Tensor::default()
-    };
-    let mut file = models::all().remove(0).1;
-    file.model.graph.initializers.push(tensor);
-    let length = written_length(&file, &|| true).unwrap();
-    let mut memory = vec![0; length];
-    let asked = Cell::new(0);
-    let goes_on = || {
-        asked.set(asked.get() + 1);
-        asked.get() < 3
-    };
-    assert_eq!(write_to(&file, &mut memory, &goes_on), Err(WriteError::Stopped));
-    assert_eq!(asked.get(), 3);
-    let n_written = memory.iter().filter(|&&byte| byte == 1).count();
-    assert!(n_written < 16 << 20, "{n_written}");
-}
-
-#[test]
-fn measuring_stops_in_a_graph_of_many_tables() {
-    let mut file = models::all().remove(0).1;
-    let set = OperatorSetId { domain: "".into(), version: 1 };
-    file.model.opset_import = vec![set; 100_000];
-    assert_eq!(written_length(&file, &|| false), Err(WriteError::Stopped));
+fn memory_for_a_file_and_its_checks_is_counted() {
+    let file = conv_relu();
+    let bytes = write(&file).unwrap();
+    let error = within(100, 100, || write(&file)).unwrap_err();
+    assert!(matches!(error, WriteError::Memory(TensorError::NoMemory { .. })), "{error}");
+    let error = within(1, 1, || open(&bytes, &Limits::default()).map(drop)).unwrap_err();
+    assert!(matches!(error, FormatError::Memory(TensorError::NoMemory { .. })), "{error}");
 }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Element, Inputs, Output, Room, Tensor, collected, go_on};
-
-use crate::order::sort;
+use ort_tensor::{DType, Element, Inputs, Output, Room, Tensor, collected, go_on, sort};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {

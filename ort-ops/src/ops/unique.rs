@@ -6,12 +6,12 @@ use std::sync::Arc;
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
     Bool, Complex, DType, Inputs, Output, Shape, TensorView, bf16, collected, f16, filled,
-    move_elements, n_elements, with_dtype,
+    move_elements, n_elements, sort, with_dtype,
 };
 
 use crate::infer::{dims_product, normalize_axis};
 use crate::ops::gather::gather;
-use crate::order::{Sortable, is_comparable, sort};
+use crate::order::{Sortable, is_comparable};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[

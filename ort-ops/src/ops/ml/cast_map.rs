@@ -5,12 +5,11 @@ use std::sync::Arc;
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
     DType, Inputs, Number, Output, Tensor, TensorView, TensorViewMut, collected, move_elements,
-    try_collected,
+    sort, try_collected,
 };
 
 use crate::elementwise::unsupported;
 use crate::infer::map_types;
-use crate::order::sort;
 use crate::vocabulary::pick;
 
 /// The definitions of this file.
