@@ -6,13 +6,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ort_ep::{KernelError, Threads};
-use ort_tensor::{Bool, DType, TensorView, n_elements};
+use ort_tensor::{Bool, DType, Pace, TensorView, n_elements};
 
 use crate::cpu::{Team, n_parts};
-use crate::pieces::Rows;
+use crate::pieces::{Rows, wanted};
 
 /// Offsets computed before runs are copied: they stay in the first-level cache.
 const BLOCK: usize = 256;
+/// Bytes copied between two checks for cancellation.
+const COPIED: usize = 1 << 20;
 /// The cost of computing an offset and of copying a byte, in multiply-adds: 0.7 ns, and 0.05 ns.
 pub(crate) const PLACE: usize = 64;
 pub(crate) const BYTE: usize = 4;
@@ -179,12 +181,19 @@ impl Runs<'_> {
         Team::new(self.threads, n_parts).run(pieces, |(start, y), _| {
             match before {
                 Before::InPlace => {}
-                Before::Copied(x) => y.copy_from_slice(&x[start..start + y.len()]),
-                Before::Zeros => y.fill(0),
+                Before::Copied(x) => {
+                    let pieces = y.chunks_mut(COPIED).zip(x[start..].chunks(COPIED));
+                    wanted(pieces).for_each(|(y, x)| y.copy_from_slice(&x[..y.len()]));
+                }
+                Before::Zeros => wanted(y.chunks_mut(COPIED)).for_each(|y| y.fill(0)),
             }
+            let mut pace = Pace::new();
             for (i, updates) in updates.chunks(BLOCK * self.len).enumerate() {
                 let mut places = [0; BLOCK];
                 let places = &mut places[..updates.len() / self.len];
+                if pace.go(places.len()).is_err() {
+                    return;
+                }
                 if !fill(i * BLOCK, places) {
                     return is_invalid.store(true, Ordering::Relaxed);
                 }

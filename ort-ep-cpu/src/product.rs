@@ -192,6 +192,9 @@ impl Product {
     }
 }
 
+/// Elements whose packing takes much longer than a check for cancellation.
+const CHECKED: usize = 1 << 12;
+
 /// The right operand, packed or not.
 #[derive(Clone, Copy, Debug)]
 enum Right<'a, T> {
@@ -232,8 +235,10 @@ impl<T: Summand> Panels<T> for Right<'_, T> {
         }
     }
 
+    /// Nothing once the run is cancelled: the product is then unused.
     fn write(&self, slice: &Slice, panels: &mut [T]) {
         match self {
+            Self::Plain(_) if panels.len() >= CHECKED && go_on().is_err() => {}
             Self::Plain(b) => b.write(slice, panels),
             Self::Packed(b) => b.write(slice, panels),
         }

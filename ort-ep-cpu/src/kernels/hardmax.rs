@@ -12,7 +12,7 @@ use super::arg_max::{COST, LANE, indices_of_columns, indices_of_rows};
 use super::folds::Summed;
 use super::{Compiled, Compiler, KernelDef};
 use crate::lanes::Lanes;
-use crate::pieces::{Rows, wanted};
+use crate::pieces::{PIECE, Rows, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -79,7 +79,7 @@ impl HardmaxKernel {
         let cost = len.saturating_mul(COST).saturating_add(LANE).saturating_mul(inner);
         Rows { len: block, cost }.for_each(io.threads, y, |start, y| {
             let x = &x[start..][..y.len()];
-            y.fill(T::default());
+            wanted(y.chunks_mut(PIECE)).for_each(|y| y.fill(T::default()));
             if inner == 1 {
                 return self.rows(len, x, y);
             }
