@@ -21,8 +21,10 @@ use ort_ops::ops::einsum::Einsum;
 use ort_ops::ops::gemm::Gemm;
 use ort_ops::ops::global_pool::GlobalPool;
 use ort_ops::ops::lp_normalization::LpNormalization;
+use ort_ops::ops::lrn::Lrn;
 use ort_ops::ops::matmul::MatMul;
 use ort_ops::ops::max_pool::MaxPool;
+use ort_ops::ops::mean_variance_normalization::MeanVarianceNormalization;
 use ort_ops::ops::reduce::Reduce;
 use ort_tensor::{
     DType, Inputs, Output, Shape, Tensor, TensorView, TensorViewMut, ValueView, bf16, f16, filled,
@@ -110,6 +112,8 @@ fn computes_in_f32(compiler: &Compiler<'_>) -> bool {
         || compiler.op::<GlobalPool>().is_some()
         || compiler.op::<Reduce>().is_some()
         || compiler.op::<LpNormalization>().is_some()
+        || compiler.op::<Lrn>().is_some()
+        || compiler.op::<MeanVarianceNormalization>().is_some()
 }
 
 /// A graph that contains only the node, with f32 inputs named by their index.

@@ -21,7 +21,7 @@ pub const DEFS: &[OpDef] = &[OpDef {
 }];
 
 /// Keeps a constant from dividing by 0.
-const EPSILON: f64 = 1e-9;
+pub const EPSILON: f64 = 1e-9;
 
 /// MeanVarianceNormalization of floats, computed in f64 and rounded once.
 ///
@@ -58,7 +58,11 @@ impl MeanVarianceNormalization {
         Ok(Arc::new(Self { joined: Joined::Axes(axes), normalizes_variance: true }))
     }
 
-    fn axes(&self, rank: usize) -> Result<Vec<usize>, OpError> {
+    /// The axes of an operand with `rank` axes, in ascending order.
+    ///
+    /// # Errors
+    /// If it has no such axis, or one occurs twice.
+    pub fn axes(&self, rank: usize) -> Result<Vec<usize>, OpError> {
         match &self.joined {
             Joined::Axes(axes) => normalize_axes(axes, rank),
             Joined::AllButChannels => Ok((0..rank).filter(|&axis| axis != 1).collect()),

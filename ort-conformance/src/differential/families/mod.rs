@@ -44,6 +44,8 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "Softmax", draw: reduction::softmax },
     Family { name: "Hardmax", draw: reduction::hardmax },
     Family { name: "LpNormalization", draw: reduction::lp_normalization },
+    Family { name: "LRN", draw: reduction::lrn },
+    Family { name: "MeanVarianceNormalization", draw: reduction::mean_variance_normalization },
     Family { name: "ReduceLogSumExp", draw: reduction::log_sum_exp },
     Family { name: "functions of f64", draw: reduction::double },
     Family { name: "pool", draw: pool::pool },
