@@ -6,7 +6,7 @@
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
 use ort_kernels::{Isa, Task};
-use ort_ops::ops::grid_sample::{GridMode, GridSample};
+use ort_ops::ops::grid_sample::{GridMode, GridPadding, GridSample};
 use ort_tensor::{DType, Element, Number, Shape};
 
 use smallvec::SmallVec;
@@ -79,7 +79,7 @@ struct Linear<'a, T> {
     op: GridSample,
     points: &'a [T],
     size: [usize; 2],
-    taps: &'a mut [[(u32, T); 4]],
+    tile: &'a mut Tile<T>,
 }
 
 impl<T: Weight> Task for Linear<'_, T> {
@@ -88,22 +88,75 @@ impl<T: Weight> Task for Linear<'_, T> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { op, points, size: [height, width], taps } = self;
-        let is_double = T::DTYPE == DType::F64;
-        for (point, taps) in points.as_chunks::<2>().0.iter().zip(taps) {
-            let [column, row] = point.map(|position| Number::to_f64(position));
-            let columns = op.linear_taps(column, width, is_double);
-            let rows = op.linear_taps(row, height, is_double);
+        let Self { op, points, size: [height, width], tile } = self;
+        // Each padding has loops of its own, whose branches are constant.
+        let [columns, rows] = match op.padding {
+            GridPadding::Zeros => {
+                let op = GridSample { padding: GridPadding::Zeros, ..op };
+                [Axis::new(op, points, width), Axis::new(op, &points[1..], height)]
+            }
+            GridPadding::Border => {
+                let op = GridSample { padding: GridPadding::Border, ..op };
+                [Axis::new(op, points, width), Axis::new(op, &points[1..], height)]
+            }
+            GridPadding::Reflection => {
+                let op = GridSample { padding: GridPadding::Reflection, ..op };
+                [Axis::new(op, points, width), Axis::new(op, &points[1..], height)]
+            }
+        };
+        tile.n_edges = 0;
+        let taps = tile.taps.as_chunks_mut::<4>().0;
+        for (i, taps) in taps.iter_mut().enumerate().take(points.len() / 2) {
+            let mut is_inside = true;
             for (k, tap) in taps.iter_mut().enumerate() {
-                let ((row, row_weight), (column, weight)) = (rows[k / 2], columns[k % 2]);
-                let at = row.zip(column).map(|(row, column)| row * width + column);
-                // `sample` has checked that the index fits.
-                let at = at.and_then(|at| u32::try_from(at).ok()).unwrap_or(u32::MAX);
+                let ((row, row_weight), (column, weight)) =
+                    (rows.tap(k / 2, i), columns.tap(k % 2, i));
+                let at = row.saturating_mul(width).saturating_add(column);
+                // `sample` has checked that the index of an element fits.
+                let at = u32::try_from(at).unwrap_or(OUTSIDE);
+                is_inside &= at != OUTSIDE;
                 *tap = (at, <T as Number>::from_f64(row_weight * weight));
+            }
+            if !is_inside {
+                tile.edges[tile.n_edges] = (i, *taps);
+                tile.n_edges += 1;
+                *taps = [(0, T::default()); 4];
             }
         }
     }
 }
+
+/// The two elements of an axis that each point of a tile is interpolated from; [`FAR`] outside, where zeros are.
+struct Axis {
+    elements: [[usize; POINTS]; 2],
+    weights: [[f64; POINTS]; 2],
+}
+
+impl Axis {
+    /// Of every other number, from the first on: positions on an axis of `n` elements.
+    #[inline(always)]
+    fn new<T: Weight>(op: GridSample, positions: &[T], n: usize) -> Self {
+        let mut axis = Self { elements: [[0; POINTS]; 2], weights: [[0.0; POINTS]; 2] };
+        let is_double = T::DTYPE == DType::F64;
+        for (i, position) in positions.iter().step_by(2).enumerate().take(POINTS) {
+            let [first, second] = op.linear_taps(Number::to_f64(*position), n, is_double);
+            axis.elements[0][i] = first.0.unwrap_or(FAR);
+            axis.elements[1][i] = second.0.unwrap_or(FAR);
+            axis.weights[0][i] = first.1;
+            axis.weights[1][i] = second.1;
+        }
+        axis
+    }
+
+    #[inline(always)]
+    fn tap(&self, k: usize, i: usize) -> (usize, f64) {
+        (self.elements[k][i], self.weights[k][i])
+    }
+}
+
+/// An index of no element of an axis, and of none of a plane.
+const FAR: usize = usize::MAX;
+const OUTSIDE: u32 = u32::MAX;
 
 /// The elements that the points of a tile read: `taps[starts[i]..starts[i + 1]]`.
 struct Tile<T> {
@@ -111,6 +164,9 @@ struct Tile<T> {
     /// The number of taps per point, if all have the same number.
     n_each: Option<usize>,
     taps: [(u32, T); POINTS * TAPS],
+    /// Points with taps outside, whose taps above have weight 0, and their taps.
+    edges: [(usize, [(u32, T); 4]); POINTS],
+    n_edges: usize,
 }
 
 impl GridSampleKernel {
@@ -141,14 +197,15 @@ impl GridSampleKernel {
                 starts: [0; POINTS + 1],
                 n_each: None,
                 taps: [(0, T::default()); POINTS * TAPS],
+                edges: [(0, [(0, T::default()); 4]); POINTS],
+                n_edges: 0,
             };
             for (i, points) in wanted(grid.chunks(2 * POINTS)).enumerate() {
                 match self.op.mode {
                     GridMode::Linear => {
-                        let op = self.op;
                         tile.n_each = Some(4);
-                        let taps = tile.taps.as_chunks_mut::<4>().0;
-                        self.isa.run(Linear { op, points, size: [height, width], taps });
+                        let (op, size, tile) = (self.op, [height, width], &mut tile);
+                        self.isa.run(Linear { op, points, size, tile });
                     }
                     _ => self.place(points, [height, width], &mut tile),
                 }
@@ -213,9 +270,13 @@ impl<T: Weight> Tile<T> {
     /// The same for points that all have `N` taps.
     fn sum_of<const N: usize>(&self, plane: &[T], y: &mut [T]) {
         for (y, taps) in y.iter_mut().zip(self.taps.as_chunks::<N>().0) {
-            let term = |(at, weight)| plane.get(at as usize).map(|&x| weight * x);
-            let terms = taps.map(|tap| term(tap).unwrap_or_default());
-            *y = terms.into_iter().fold(T::default(), |sum, term| sum + term);
+            let terms = taps.iter().map(|&(at, weight)| weight * plane[at as usize]);
+            *y = terms.fold(T::default(), |sum, term| sum + term);
+        }
+        for (i, taps) in &self.edges[..self.n_edges] {
+            let inside = taps.iter().filter(|(at, _)| *at != OUTSIDE);
+            let terms = inside.map(|&(at, weight)| weight * plane[at as usize]);
+            y[*i] = terms.fold(T::default(), |sum, term| sum + term);
         }
     }
 }
@@ -238,7 +299,7 @@ mod tests {
     use ort_graph::Attr;
     use ort_tensor::Tensor;
 
-    use crate::case::{Case, floats, within};
+    use crate::case::{Case, exact, floats, within};
 
     /// Points from below −1 to above 1.
     fn grid(shape: &[usize]) -> Tensor {
@@ -268,6 +329,19 @@ mod tests {
                 case(&[1, 40, 60, 50], &[1, 70, 60, 2]).check(&error);
                 case(&[1, 2, 4, 5, 3], &[1, 2, 3, 4, 3]).check(&error);
             }
+        }
+    }
+    #[test]
+    fn taps_outside_read_nothing() {
+        let x = Tensor::from_slice(&[1, 1, 2, 2], &[f32::INFINITY, 1.0, 2.0, f32::NAN]).unwrap();
+        let points = [5.0_f32, 5.0, -9.0, 0.0, f32::NAN, 0.0, 0.5, -1.0, 1e30, -1.0, -0.5, 1.2];
+        let points = Tensor::from_slice(&[1, 2, 3, 2], &points).unwrap();
+        for padding in ["zeros", "border", "reflection"] {
+            Case::new("GridSample", 22)
+                .attr("padding_mode", Attr::String(padding.into()))
+                .input(x.clone())
+                .input(points.clone())
+                .check(exact);
         }
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! Channels are adjacent dimensions, such as axis 1 or axes 0 and 1; others, and planes of few elements, are left to `eval`.
 
-// collects are bounded: by the rank
-
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError, Operator};
 use ort_kernels::vec::{self, Fold};
@@ -221,7 +219,8 @@ mod tests {
     #[test]
     fn elements_close_to_each_other_keep_their_differences() {
         for (x, step) in [(0.1_f32, 0), (1e6, 0), (1.0, 1), (-3.3, 5)] {
-            let near = |i: usize| f32::from_bits(x.to_bits() + u32::from(i.is_multiple_of(3)) * step);
+            let near =
+                |i: usize| f32::from_bits(x.to_bits() + u32::from(i.is_multiple_of(3)) * step);
             let elements: Vec<f32> = (0..5000).map(near).collect();
             Case::new("MeanVarianceNormalization", 13)
                 .attr("axes", Attr::Ints(vec![0, 2]))

@@ -91,7 +91,7 @@ impl GridSample {
     }
 
     /// The unnormalized position on an axis of `n` elements.
-    #[inline]
+    #[inline(always)]
     fn place(self, position: f64, n: usize, is_double: bool) -> f64 {
         let place = if is_double {
             let n = n as f64;
@@ -120,13 +120,13 @@ impl GridSample {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     const fn border(self, n: usize) -> (f64, f64) {
         if self.aligns_corners { (0.0, (n - 1) as f64) } else { (-0.5, n as f64 - 0.5) }
     }
 
     /// The element at an integral position, which may be outside.
-    #[inline]
+    #[inline(always)]
     fn element(self, place: f64, n: usize) -> Option<usize> {
         let (least, greatest) = self.border(n);
         let is_outside = place < 0.0 || place > (n - 1) as f64;
@@ -155,7 +155,7 @@ impl GridSample {
 
     /// The two elements of an axis of `n` that a normalized position is interpolated from linearly, with their
     /// weights; `None` outside, where zeros are.
-    #[inline]
+    #[inline(always)]
     pub fn linear_taps(
         self,
         position: f64,
