@@ -290,7 +290,7 @@ pub enum WriteError {
     Memory(#[from] TensorError),
     /// The written file would be rejected by [`open`](crate::open).
     #[error("the file would not be valid: {0}")]
-    Invalid(FormatError),
+    Invalid(#[source] FormatError),
 }
 
 impl From<FormatError> for WriteError {
