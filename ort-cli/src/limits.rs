@@ -19,7 +19,7 @@ pub(crate) struct LimitOptions {
     /// The maximum number of elements of a constant or another value of known shape
     #[arg(long, value_name = "N", help_heading = "Limits")]
     max_elements: Option<usize>,
-    /// The maximum MiB of constants outside of the model's file [default: three quarters of the machine's memory]
+    /// The maximum MiB that loading takes, besides a mapped file [default: three quarters of the machine's memory]
     #[arg(long, value_name = "MIB", help_heading = "Limits")]
     max_load_mib: Option<usize>,
     /// The maximum loading time in seconds

@@ -29,6 +29,7 @@ mod extended;
 mod greatest;
 mod kernels;
 mod lanes;
+mod moments;
 mod operation;
 mod options;
 mod parameters;

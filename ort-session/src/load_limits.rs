@@ -29,7 +29,7 @@ pub struct LoadLimits {
     /// Elements of a constant, or of any other value whose shape is known when the model is loaded.
     pub max_elements: Option<usize>,
     /// Bytes that loading takes. A file counts if it is read or copied and not mapped, as do the decoded messages of a
-    /// `.onnx` file. Constants count in addition to the model's own bytes: those that must be copied, sparse ones made dense,
+    /// `.onnx` file, and the names in a `.ort` file while it is checked (16 to 32 bytes each). Constants count in addition to the model's own bytes: those that must be copied, sparse ones made dense,
     /// folded ones, and packed ones. (The optimizer stops folding at this limit, without an error.) The memory that
     /// operators need during folding or shape inference counts as well. What saving takes for a file, and for copies of
     /// elements in a `.onnx` file, counts in addition to constants.

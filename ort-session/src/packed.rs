@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use ort_ep::Threads;
-use ort_format::{File, Limits};
+use ort_format::{File, FormatError, Limits};
 use ort_tensor::TensorError;
 use twox_hash::XxHash3_64;
 
@@ -90,16 +90,31 @@ pub(crate) fn made_of(texts: &[(String, String)]) -> Option<&str> {
     texts.iter().find(|(name, _)| name == OF).map(|(_, text)| text.as_str())
 }
 
+/// The file; `None` if the bytes are none.
+///
+/// # Errors
+/// If there is no memory for its checks, or the thread was cancelled.
+pub(crate) fn if_ort<'a>(
+    bytes: &'a [u8],
+    limits: &Limits,
+) -> Result<Option<File<'a>>, TensorError> {
+    match ort_format::open(bytes, limits) {
+        Ok(file) => Ok(Some(file)),
+        Err(FormatError::Memory(error)) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
 /// Writes the checksum into the bytes of a file with [`texts`].
 ///
 /// # Errors
-/// If `goes_on` returned false.
+/// If there is no memory for the checks of the file, or `goes_on` returned false.
 pub(crate) fn seal(
     bytes: &mut [u8],
     threads: &dyn Threads,
     goes_on: &GoesOn<'_>,
 ) -> Result<(), TensorError> {
-    let file = ort_format::open(bytes, &Limits::default()).ok();
+    let file = if_ort(bytes, &Limits::default())?;
     let place = file.and_then(Seal::of).and_then(|seal| place_in(bytes, seal.sum));
     if let Some(place) = place {
         let sum = sum(bytes, place.clone(), threads, goes_on)?;
@@ -146,11 +161,26 @@ fn sum(
 #[cfg(test)]
 mod tests {
     use ort_ep::OneThread;
+    use ort_format::record::{self, Graph, Model, ValueInfo};
+    use ort_tensor::within;
 
     use super::*;
 
     fn summed(bytes: &[u8], place: Range<usize>) -> String {
         sum(bytes, place, &OneThread, &|| true).unwrap()
+    }
+
+    #[test]
+    fn memory_that_checks_lack_is_an_error() {
+        let value = ValueInfo { name: "x".into(), ..ValueInfo::default() };
+        let (node_args, inputs) = (vec![value], vec!["x".into()]);
+        let graph = Graph { node_args, inputs, ..Graph::default() };
+        let model = Model { graph, ..Model::default() };
+        let bytes = ort_format::write(&record::File { model, ..Default::default() }).unwrap();
+        let limits = Limits::default();
+        assert!(matches!((if_ort(&bytes, &limits), if_ort(b"?", &limits)), (Ok(Some(_)), Ok(None))));
+        let refused = within(1, 1, || if_ort(&bytes, &limits).map(|_| ()));
+        assert!(matches!(refused, Err(TensorError::NoMemory { .. })));
     }
 
     #[test]

@@ -6,13 +6,13 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use ort_format::{KernelTypeStrResolver, WriteError};
+use ort_format::{File, KernelTypeStrResolver, WriteError};
 use ort_graph::{Export, Graph, ModelInfo, export};
 
 use crate::cancel::Cancel;
 use crate::error::SaveError;
 use crate::optimized::{Optimized, PRIVATE, Pack, PackedSize};
-use crate::packed::{seal, texts, unsealed};
+use crate::packed::{if_ort, seal, texts, unsealed};
 use crate::packs::{ConstantId, forms};
 use crate::plan::Released;
 use crate::save::write_whole;
@@ -119,8 +119,8 @@ impl Optimized {
         private: &[(&str, &str)],
     ) -> Result<Vec<u8>, SaveError> {
         let info = &ModelInfo { metadata, ..self.model.clone() };
-        let file = ort_format::open(self.bytes.as_slice(), &self.settings.limits);
-        let resolver = file.ok().and_then(|file| file.kernel_type_str_resolver());
+        let file = if_ort(self.bytes.as_slice(), &self.settings.limits)?;
+        let resolver = file.and_then(File::kernel_type_str_resolver);
         let resolver = resolver.map(KernelTypeStrResolver::to_record);
         let file = export(graph, Export { info, resolver, private }).map_err(Box::new)?;
         ort_format::write(&file).map_err(|error| match error {

@@ -115,13 +115,13 @@ impl Default for Pace {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
 
     #[derive(Debug, Default)]
-    struct Switch(AtomicBool);
+    pub(crate) struct Switch(pub(crate) AtomicBool);
 
     impl Ending for Switch {
         fn is_ended(&self) -> bool {

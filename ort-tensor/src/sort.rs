@@ -50,8 +50,10 @@ pub fn sort<T: Copy>(
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::ending::tests::Switch;
     use crate::{Ending, ended_by};
 
     #[test]
@@ -67,14 +69,7 @@ mod tests {
 
     #[test]
     fn sorting_can_be_cancelled() {
-        #[derive(Debug)]
-        struct Ended;
-        impl Ending for Ended {
-            fn is_ended(&self) -> bool {
-                true
-            }
-        }
-        let ending: Arc<dyn Ending> = Arc::new(Ended);
+        let ending: Arc<dyn Ending> = Arc::new(Switch(AtomicBool::new(true)));
         let sorted = ended_by(&ending, || sort(&mut [2, 1], &Ord::cmp));
         assert_eq!(sorted, Err(TensorError::Ended));
     }

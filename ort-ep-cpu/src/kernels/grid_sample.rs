@@ -6,7 +6,7 @@
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
 use ort_kernels::{Isa, Task};
-use ort_ops::ops::grid_sample::{GridMode, GridPadding, GridSample};
+use ort_ops::ops::grid_sample::{GridMode, GridSample};
 use ort_tensor::{DType, Element, Number, Shape};
 
 use smallvec::SmallVec;
@@ -89,21 +89,7 @@ impl<T: Weight> Task for Linear<'_, T> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Self { op, points, size: [height, width], tile } = self;
-        // Each padding has loops of its own, whose branches are constant.
-        let [columns, rows] = match op.padding {
-            GridPadding::Zeros => {
-                let op = GridSample { padding: GridPadding::Zeros, ..op };
-                [Axis::new(op, points, width), Axis::new(op, &points[1..], height)]
-            }
-            GridPadding::Border => {
-                let op = GridSample { padding: GridPadding::Border, ..op };
-                [Axis::new(op, points, width), Axis::new(op, &points[1..], height)]
-            }
-            GridPadding::Reflection => {
-                let op = GridSample { padding: GridPadding::Reflection, ..op };
-                [Axis::new(op, points, width), Axis::new(op, &points[1..], height)]
-            }
-        };
+        let (columns, rows) = (Axis::new(op, points, width), Axis::new(op, &points[1..], height));
         tile.n_edges = 0;
         let taps = tile.taps.as_chunks_mut::<4>().0;
         for (i, taps) in taps.iter_mut().enumerate().take(points.len() / 2) {
@@ -331,6 +317,7 @@ mod tests {
             }
         }
     }
+
     #[test]
     fn taps_outside_read_nothing() {
         let x = Tensor::from_slice(&[1, 1, 2, 2], &[f32::INFINITY, 1.0, 2.0, f32::NAN]).unwrap();

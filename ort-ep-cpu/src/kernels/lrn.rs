@@ -5,15 +5,17 @@ use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
 use ort_kernels::{Isa, Task};
 use ort_ops::ops::lrn::Lrn;
-use ort_tensor::{DType, n_elements};
+use ort_tensor::{DType, Pace, n_elements};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::pieces::{Rows, wanted};
+use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
 /// Elements of a plane that are computed at a time, in all channels of a part.
 const PIECE: usize = 1 << 10;
+/// Channels whose squares are added between two checks for cancellation.
+const CHANNELS: usize = 64;
 /// The cost of an element, in multiply-adds, and of each of the squares.
 const COST: usize = 32;
 const SQUARE: usize = 4;
@@ -60,18 +62,24 @@ impl Kernel for LrnKernel {
         let cost = self.op.size.min(channels).saturating_mul(SQUARE).saturating_add(COST);
         let rows = Rows { len: plane, cost: plane.saturating_mul(cost) };
         rows.for_each(io.threads, y, |start, y| {
-            let first = start / plane;
+            let (first, mut pace) = (start / plane, Pace::new());
             for at in (0..plane).step_by(PIECE) {
                 let len = PIECE.min(plane - at);
-                for (row, y) in wanted((first..).zip(y.chunks_exact_mut(plane))) {
+                for (row, y) in (first..).zip(y.chunks_exact_mut(plane)) {
                     let (image, channel) = (row / channels * channels, row % channels);
                     let [from, to] = self.around(channel, channels);
-                    self.isa.run(Normalize {
-                        around: (&x[(image + from) * plane + at..], plane, to - from),
-                        x: &x[row * plane + at..][..len],
-                        y: &mut y[at..at + len],
-                        op: self.op,
-                    });
+                    let y = &mut y[at..at + len];
+                    y.fill(0.0);
+                    for from in (from..to).step_by(CHANNELS) {
+                        let n = CHANNELS.min(to - from);
+                        if pace.go(n * len).is_err() {
+                            return;
+                        }
+                        let x = &x[(image + from) * plane + at..];
+                        self.isa.run(AddSquares { x, pitch: plane, n, y });
+                    }
+                    let x = &x[row * plane + at..][..len];
+                    self.isa.run(Divide { op: self.op, x, y });
                 }
             }
         });
@@ -91,28 +99,42 @@ impl LrnKernel {
     }
 }
 
-/// `y = x / (bias + alpha / size · Σ around²)^beta`, for a piece of a plane.
-struct Normalize<'a> {
-    /// The same piece of the first channel, the distance to the next, and the number of channels.
-    around: (&'a [f32], usize, usize),
+/// Adds the squares of the first elements of `n` channels, which are `pitch` apart.
+struct AddSquares<'a> {
     x: &'a [f32],
+    pitch: usize,
+    n: usize,
     y: &'a mut [f32],
-    op: Lrn,
 }
 
-impl Task for Normalize<'_> {
+impl Task for AddSquares<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { x, pitch, n, y } = self;
+        for i in 0..n {
+            for (sum, x) in y.iter_mut().zip(&x[i * pitch..]) {
+                *sum = if FMA { x.mul_add(*x, *sum) } else { *sum + x * x };
+            }
+        }
+    }
+}
+
+/// `y = x / (bias + alpha / size · y)^beta`, where `y` has the sums of squares.
+struct Divide<'a> {
+    op: Lrn,
+    x: &'a [f32],
+    y: &'a mut [f32],
+}
+
+impl Task for Divide<'_> {
     type Output = ();
 
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "results are f32")]
     fn run<const FMA: bool>(self) {
-        let Self { around: (around, pitch, n), x, y, op } = self;
-        y.fill(0.0);
-        for i in 0..n {
-            for (sum, x) in y.iter_mut().zip(&around[i * pitch..]) {
-                *sum = if FMA { x.mul_add(*x, *sum) } else { *sum + x * x };
-            }
-        }
+        let Self { op, x, y } = self;
         let is = |beta: f32| op.beta.to_bits() == beta.to_bits();
         if is(0.75) {
             return finish(op, x, y, |sum| sum.sqrt() * sum.sqrt().sqrt());

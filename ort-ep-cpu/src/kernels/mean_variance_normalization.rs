@@ -4,25 +4,25 @@
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError, Operator};
-use ort_kernels::vec::{self, Fold};
-use ort_kernels::{Isa, Task};
+use ort_kernels::{Isa, vec};
 use ort_ops::ops::mean_variance_normalization::{EPSILON, MeanVarianceNormalization};
-use ort_tensor::DType;
+use ort_tensor::{DType, Pace};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::floats;
-use crate::pieces::{PIECE, Rows, wanted};
+use crate::moments::Moments;
+use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
 /// The cost of an element, in multiply-adds.
 const COST: usize = 12;
-/// Elements whose sum is one term of an f64 sum.
-const TERM: usize = 1 << 12;
+/// Elements that are read and written at a time, in the first-level cache.
+const PIECE: usize = 1 << 12;
 /// Planes with fewer elements do not fill registers.
 const MIN_PLANE: usize = 16;
-/// Numbers per channel: see [`Moments`].
-const MOMENTS: usize = 3;
+/// Numbers per channel.
+const N_TERMS: usize = 3;
 
 #[derive(Debug)]
 struct MeanVarianceNormalizationKernel {
@@ -69,71 +69,17 @@ impl State {
     }
 }
 
-/// What an element becomes: `(x − mean) · factor + summand`. The summand is the rest of the mean, which f32 rounds, so that
-/// elements that are all equal become 0.
-struct Moments {
-    mean: f32,
-    factor: f32,
-    summand: f32,
-}
-
 impl MeanVarianceNormalizationKernel {
+    /// `[mean, factor, summand]`: an element becomes `(x − mean) · factor + summand`. The summand is the rest of the mean, which
+    /// f32 rounds, so that elements that are all equal become 0.
     #[expect(clippy::cast_possible_truncation, reason = "results are f32")]
-    fn moments<'x>(&self, planes: impl Iterator<Item = &'x [f32]> + Clone) -> Moments {
-        let terms =
-            || wanted(planes.clone().flat_map(|x| x.chunks(PIECE))).flat_map(|x| x.chunks(TERM));
-        let (mut sum, mut count) = (0.0, 0);
-        for x in terms() {
-            sum += f64::from(vec::fold_row(self.isa, Fold::Sum, x));
-            count += x.len();
-        }
-        let (count, near) = (count as f64, (sum / count as f64) as f32);
-        let [mut sum, mut squares] = [0.0; 2];
-        for x in terms() {
-            let term = self.isa.run(Deviations { x, from: near });
-            (sum, squares) = (sum + f64::from(term[0]), squares + f64::from(term[1]));
-        }
-        let rest = sum / count;
-        let (exact, variance) = (f64::from(near) + rest, squares / count - rest * rest);
-        let mean = exact as f32;
+    fn terms(&self, Moments { mean, variance }: Moments) -> [f32; N_TERMS] {
         let factor = match self.op.normalizes_variance {
-            true => 1.0 / (variance.max(0.0).sqrt() + EPSILON),
+            true => 1.0 / (variance.sqrt() + EPSILON),
             false => 1.0,
         };
-        let summand = ((f64::from(mean) - exact) * factor) as f32;
-        Moments { mean, factor: factor as f32, summand }
-    }
-}
-
-/// The sums of deviations from a number, and of their squares.
-struct Deviations<'a> {
-    x: &'a [f32],
-    from: f32,
-}
-
-impl Task for Deviations<'_> {
-    type Output = [f32; 2];
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) -> [f32; 2] {
-        const LANES: usize = 32;
-        let Self { x, from } = self;
-        let [mut sums, mut squares] = [[0.0_f32; LANES]; 2];
-        let mut add = |i: usize, x: f32| {
-            let d = x - from;
-            sums[i] += d;
-            squares[i] = if FMA { d.mul_add(d, squares[i]) } else { squares[i] + d * d };
-        };
-        let (chunks, rest) = x.as_chunks::<LANES>();
-        for chunk in chunks {
-            for (i, x) in chunk.iter().enumerate() {
-                add(i, *x);
-            }
-        }
-        for (i, x) in rest.iter().enumerate() {
-            add(i, *x);
-        }
-        [sums.into_iter().sum(), squares.into_iter().sum()]
+        let near = mean as f32;
+        [near, factor as f32, ((f64::from(near) - mean) * factor) as f32]
     }
 }
 
@@ -142,7 +88,7 @@ impl Kernel for MeanVarianceNormalizationKernel {
         let &[x] = shapes else { return Err(KernelError::ForeignState) };
         let state = State::new(x, &self.op.axes(x.len())?)?;
         let n_channels = state.map_or(0, |state| state.channels);
-        let scratch_bytes = n_channels.saturating_mul(MOMENTS * size_of::<f32>());
+        let scratch_bytes = n_channels.saturating_mul(N_TERMS * size_of::<f32>());
         Ok(Prepared::new(state).with_scratch(scratch_bytes))
     }
 
@@ -154,22 +100,24 @@ impl Kernel for MeanVarianceNormalizationKernel {
         };
         let y = io.outputs[0].tensor(DType::F32, x.shape())?.into_slice::<f32>()?;
         let x = x.as_slice::<f32>()?;
-        let moments = &mut floats(io.scratch)[..channels * MOMENTS];
+        let terms = &mut floats(io.scratch)[..channels * N_TERMS];
         let cost = n.saturating_mul(plane).saturating_mul(COST);
-        Rows { len: MOMENTS, cost }.for_each(io.threads, moments, |start, moments| {
-            for (c, moments) in (start / MOMENTS..).zip(moments.as_chunks_mut::<MOMENTS>().0) {
+        Rows { len: N_TERMS, cost }.for_each(io.threads, terms, |start, terms| {
+            for (c, terms) in (start / N_TERMS..).zip(terms.as_chunks_mut::<N_TERMS>().0) {
                 let planes = (0..n).map(|i| &x[(i * channels + c) * plane..][..plane]);
-                let Moments { mean, factor, summand } = self.moments(planes);
-                *moments = [mean, factor, summand];
+                *terms = self.terms(Moments::of(self.isa, planes));
             }
         });
-        let (moments, _) = moments.as_chunks::<MOMENTS>();
+        let (terms, _) = terms.as_chunks::<N_TERMS>();
         let rows = Rows { len: plane, cost: plane.saturating_mul(COST) };
         rows.for_each(io.threads, y, |start, y| {
+            let mut pace = Pace::new();
             for (row, y) in (start / plane..).zip(y.chunks_exact_mut(plane)) {
-                let [mean, factor, summand] = moments[row % channels];
-                let pieces = y.chunks_mut(TERM).zip(x[row * plane..].chunks(TERM));
-                for (y, x) in wanted(pieces) {
+                let [mean, factor, summand] = terms[row % channels];
+                for (y, x) in y.chunks_mut(PIECE).zip(x[row * plane..].chunks(PIECE)) {
+                    if pace.go(y.len()).is_err() {
+                        return;
+                    }
                     y.copy_from_slice(&x[..y.len()]);
                     vec::standardize(self.isa, y, mean, factor, summand);
                 }

@@ -117,7 +117,7 @@ pub(super) fn lrn(net: &mut Net<'_>) -> Vec<Value> {
         (net.draw.pick(&[1, 3, 5, 8]), net.draw.pick(&["0.75", "0.5", "1.0", "0.6"]));
     let name = format!("LRN-13 [size: {size}, alpha: 0.5, beta: {beta}, bias: 2.0]");
     let (name, size) = (net.node(&name, &[&x.name]), x.size);
-    vec![Value { name, shape: full, size, error: 4.0 * unit * size }]
+    vec![Value { name, shape: full, size, error: (2.0 * unit + 16.0 * ROUNDING) * size }]
 }
 
 pub(super) fn mean_variance_normalization(net: &mut Net<'_>) -> Vec<Value> {
@@ -125,14 +125,16 @@ pub(super) fn mean_variance_normalization(net: &mut Net<'_>) -> Vec<Value> {
     full.insert(0, net.draw.between(1, 2));
     let (dtype, unit) = net.draw.pick(&FLOATS);
     let x = net.any('x', "", dtype, &full);
-    let axes = match net.draw.one_in(2) {
+    let axes: Vec<usize> = match net.draw.one_in(2) {
         true => (0..full.len()).filter(|&axis| axis != 1).collect(),
         false => vec![net.draw.between(0, full.len() - 1)],
     };
     let name = net.node(&format!("MeanVarianceNormalization-13 [axes: {axes:?}]"), &[&x.name]);
-    // A value is at most the root of the number of elements.
-    let size = full.iter().product::<usize>() as f64;
-    vec![Value { name, shape: full, size: size.sqrt(), error: 8.0 * unit * size.sqrt() }]
+    // A value is less than the root of the number of elements with its mean, and of many evenly distributed ones near √3.
+    let n: usize = axes.iter().map(|&axis| full[axis]).product();
+    let size = (n as f64).sqrt().min(4.0);
+    let error = (2.0 * unit + 64.0 * ROUNDING) * size;
+    vec![Value { name, shape: full, size, error }]
 }
 
 pub(super) fn log_sum_exp(net: &mut Net<'_>) -> Vec<Value> {
