@@ -29,7 +29,6 @@ mod extended;
 mod greatest;
 mod kernels;
 mod lanes;
-mod moments;
 mod operation;
 mod options;
 mod parameters;

@@ -178,7 +178,10 @@ mod tests {
         let model = Model { graph, ..Model::default() };
         let bytes = ort_format::write(&record::File { model, ..Default::default() }).unwrap();
         let limits = Limits::default();
-        assert!(matches!((if_ort(&bytes, &limits), if_ort(b"?", &limits)), (Ok(Some(_)), Ok(None))));
+        assert!(matches!(
+            (if_ort(&bytes, &limits), if_ort(b"?", &limits)),
+            (Ok(Some(_)), Ok(None))
+        ));
         let refused = within(1, 1, || if_ort(&bytes, &limits).map(|_| ()));
         assert!(matches!(refused, Err(TensorError::NoMemory { .. })));
     }

@@ -3,23 +3,23 @@
 
 // collects are bounded: one
 
-use std::iter;
-
 use ort_ep::{Claim, Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Graph, Node, NodeId, OpError};
 use ort_kernels::Isa;
-use ort_kernels::vec;
+use ort_kernels::vec::{self, Fold};
 use ort_ops::ops::group_normalization::GroupNormalization;
 use ort_tensor::{DType, n_elements};
 
 use super::{Compiled, Compiler, KernelDef, op};
-use crate::moments::Moments;
 use crate::pieces::{PIECE, Rows, first_and_output, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
 /// The cost of an element, in multiply-adds.
 const COST: usize = 12;
+/// Elements whose sum is one term of the f64 sum of a group: the rounding error grows with
+/// the length of a sum.
+const TERM: usize = 1 << 12;
 
 #[derive(Clone, Copy, Debug)]
 struct GroupNormKernel {
@@ -63,9 +63,13 @@ impl GroupNormKernel {
     /// The mean, and `1 / √(variance + epsilon)`.
     #[expect(clippy::cast_possible_truncation, reason = "results are f32")]
     fn moments(&self, x: &[f32]) -> [f32; 2] {
-        let Moments { mean, variance } = Moments::of(self.isa, iter::once(x));
-        let deviation = (variance + f64::from(self.op.epsilon)).sqrt();
-        [mean as f32, (1.0 / deviation) as f32]
+        let terms = || wanted(x.chunks(PIECE)).flat_map(|x| x.chunks(TERM));
+        let sum = |term: &dyn Fn(&[f32]) -> f32| terms().map(|x| f64::from(term(x))).sum::<f64>();
+        let count = x.len() as f64;
+        let mean = (sum(&|x| vec::fold_row(self.isa, Fold::Sum, x)) / count) as f32;
+        let deviations = sum(&|x| vec::sum_of_squared_deviations(self.isa, x, mean));
+        let deviation = (deviations / count + f64::from(self.op.epsilon)).sqrt();
+        [mean, (1.0 / deviation) as f32]
     }
 }
 

@@ -4,21 +4,21 @@
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError, Operator};
-use ort_kernels::{Isa, vec};
+use ort_kernels::vec::{Fold, fold_row, standardize};
+use ort_kernels::{Isa, Task};
 use ort_ops::ops::mean_variance_normalization::{EPSILON, MeanVarianceNormalization};
 use ort_tensor::{DType, Pace};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::floats;
-use crate::moments::Moments;
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
 /// The cost of an element, in multiply-adds.
 const COST: usize = 12;
-/// Elements that are read and written at a time, in the first-level cache.
-const PIECE: usize = 1 << 12;
+/// Elements whose sum is one term of an f64 sum, as the rounding error grows with its length; and that are written at a time.
+const TERM: usize = 1 << 12;
 /// Planes with fewer elements do not fill registers.
 const MIN_PLANE: usize = 16;
 /// Numbers per channel.
@@ -69,6 +69,72 @@ impl State {
     }
 }
 
+/// The mean and the variance of a channel; of fewer elements once the run is cancelled.
+///
+/// GroupNormalization has an epsilon that hides the rounding of its mean, and reads faster.
+#[derive(Clone, Copy, Debug)]
+struct Moments {
+    mean: f64,
+    /// The mean of squared deviations from the mean.
+    variance: f64,
+}
+
+impl Moments {
+    /// Of all elements of these rows, which are read twice: for a number near the mean, and for the deviations from it, which
+    /// sums in f32 represent well.
+    #[expect(clippy::cast_possible_truncation, reason = "any number near the mean will do")]
+    fn of<'x>(isa: Isa, rows: impl Iterator<Item = &'x [f32]> + Clone) -> Self {
+        let terms = rows.flat_map(|row| row.chunks(TERM));
+        let (mut pace, mut count, mut sum) = (Pace::new(), 0, 0.0);
+        for x in terms.clone().take_while(|x| pace.go(x.len()).is_ok()) {
+            count += x.len();
+            sum += f64::from(fold_row(isa, Fold::Sum, x));
+        }
+        let count = count as f64;
+        let near = (sum / count) as f32;
+        let [mut sum, mut squares] = [0.0; 2];
+        for x in terms.take_while(|x| pace.go(x.len()).is_ok()) {
+            let term = isa.run(Deviations { x, from: near });
+            (sum, squares) = (sum + f64::from(term[0]), squares + f64::from(term[1]));
+        }
+        let rest = sum / count;
+        let variance = (squares / count - rest * rest).max(0.0);
+        Self { mean: f64::from(near) + rest, variance }
+    }
+}
+
+/// The sums of deviations from a number, and of their squares.
+struct Deviations<'a> {
+    x: &'a [f32],
+    from: f32,
+}
+
+impl Task for Deviations<'_> {
+    type Output = [f32; 2];
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> [f32; 2] {
+        const LANES: usize = 32;
+        let Self { x, from } = self;
+        let [mut sums, mut squares] = [[0.0_f32; LANES]; 2];
+        let mut add = |i: usize, x: f32| {
+            let d = x - from;
+            sums[i] += d;
+            squares[i] = if FMA { d.mul_add(d, squares[i]) } else { squares[i] + d * d };
+        };
+        let (chunks, rest) = x.as_chunks::<LANES>();
+        for chunk in chunks {
+            for (i, x) in chunk.iter().enumerate() {
+                add(i, *x);
+            }
+        }
+        for (i, x) in rest.iter().enumerate() {
+            add(i, *x);
+        }
+        [sums.into_iter().sum(), squares.into_iter().sum()]
+    }
+}
+
 impl MeanVarianceNormalizationKernel {
     /// `[mean, factor, summand]`: an element becomes `(x − mean) · factor + summand`. The summand is the rest of the mean, which
     /// f32 rounds, so that elements that are all equal become 0.
@@ -114,12 +180,12 @@ impl Kernel for MeanVarianceNormalizationKernel {
             let mut pace = Pace::new();
             for (row, y) in (start / plane..).zip(y.chunks_exact_mut(plane)) {
                 let [mean, factor, summand] = terms[row % channels];
-                for (y, x) in y.chunks_mut(PIECE).zip(x[row * plane..].chunks(PIECE)) {
+                for (y, x) in y.chunks_mut(TERM).zip(x[row * plane..].chunks(TERM)) {
                     if pace.go(y.len()).is_err() {
                         return;
                     }
                     y.copy_from_slice(&x[..y.len()]);
-                    vec::standardize(self.isa, y, mean, factor, summand);
+                    standardize(self.isa, y, mean, factor, summand);
                 }
             }
         });
