@@ -10,11 +10,12 @@ use ort_kernels::gemm_i8::{
     row_sum, variant,
 };
 use ort_kernels::quantize::Requantize;
-use ort_tensor::{DType, Inputs, Tensor, TensorView, collected, filled, go_on};
+use ort_tensor::{DType, Inputs, Pace, Tensor, TensorView, collected, filled, go_on};
 
 use crate::cpu::{Cpu, Team, floats, n_parts, numbers};
 use crate::cut::{Along, Cut, Part};
 use crate::kernels::Compiler;
+use crate::pieces::wanted;
 
 /// XOR mask between unsigned bytes and signed ones, which are 128 less.
 pub(crate) const FLIP: u8 = 0x80;
@@ -202,12 +203,20 @@ impl<'a> Left<'a> {
         let flip = if a.dtype() == DType::I8 { FLIP } else { 0 };
         let zero = zero.and_then(|zero| zero.as_bytes()?.first().copied()).unwrap_or(0);
         let zero = i32::from(zero ^ flip);
-        if flip == 0 {
-            return Self { bytes, zero };
-        }
-        room.iter_mut().zip(bytes).for_each(|(to, from)| *to = from ^ flip);
-        Self { bytes: room, zero }
+        Self { bytes: flipped(bytes, flip, room), zero }
     }
+}
+
+/// The bytes, with the bits of `flip` flipped in `room`. Incomplete once the run is cancelled.
+pub(crate) fn flipped<'a>(bytes: &'a [u8], flip: u8, room: &'a mut [u8]) -> &'a [u8] {
+    if flip == 0 {
+        return bytes;
+    }
+    let pieces = room.chunks_mut(Pace::STEP).zip(bytes.chunks(Pace::STEP));
+    for (room, bytes) in wanted(pieces) {
+        room.iter_mut().zip(bytes).for_each(|(to, from)| *to = from ^ flip);
+    }
+    room
 }
 
 /// The product of `m` rows with a right operand.

@@ -152,7 +152,7 @@ impl Product for Direct<'_> {
 impl<T: Summand> Part<'_, T> {
     /// Computes a part of a product, and what the kernel did not fuse of `epilogue`.
     pub(crate) fn compute(
-        mut self,
+        &mut self,
         product: &impl Product<T>,
         epilogue: T::Epilogue,
         scratch: &mut [T],

@@ -129,16 +129,29 @@ impl Product {
         team.run(parts, |(i, mut part), scratch| {
             prefill(&mut part);
             let (a, b) = self.starts(i);
-            let a = self.matrix(&operands.a[a..], [self.m, self.k], self.a);
-            let a = Lhs::Strided { a, alpha: operands.alpha };
-            let b = if operands.is_packed {
-                Right::Packed(PackedB { data: &operands.b[b..], k: self.k })
-            } else {
-                Right::Plain(self.matrix(&operands.b[b..], [self.k, self.n], self.b))
-            };
-            let end = (operands.start, T::fused(operands.epilogue));
-            let scratch = bytemuck::cast_slice_mut(scratch);
-            part.compute(&self.gemm(a, b, end), operands.epilogue, scratch);
+            let scratch: &mut [T] = bytemuck::cast_slice_mut(scratch);
+            // A packed B is not cut: nothing has to be packed for it.
+            let step = if operands.is_packed { self.k } else { TERMS }.max(1);
+            for first in (0..self.k.max(1)).step_by(step) {
+                let k = step.min(self.k - first);
+                let (is_first, is_last) = (first == 0, first + k == self.k);
+                if !is_first && go_on().is_err() {
+                    return;
+                }
+                let start = if is_first { operands.start } else { Start::C };
+                let epilogue = if is_last { operands.epilogue } else { T::no_epilogue() };
+                let a = &operands.a[a + first * self.a[1]..];
+                let a = self.matrix(a, [self.m, k], self.a);
+                let a = Lhs::Strided { a, alpha: operands.alpha };
+                let b = if operands.is_packed {
+                    Right::Packed(PackedB { data: &operands.b[b..], k })
+                } else {
+                    let b = &operands.b[b + first * self.b[0]..];
+                    Right::Plain(self.matrix(b, [k, self.n], self.b))
+                };
+                let gemm = Gemm { k, ..self.gemm(a, b, (start, T::fused(epilogue))) };
+                part.compute(&gemm, epilogue, scratch);
+            }
         });
     }
 
@@ -192,8 +205,8 @@ impl Product {
     }
 }
 
-/// Elements whose packing takes much longer than a check for cancellation.
-const CHECKED: usize = 1 << 12;
+/// Terms of a sum between two checks for cancellation.
+pub(crate) const TERMS: usize = 1 << 18;
 
 /// The right operand, packed or not.
 #[derive(Clone, Copy, Debug)]
@@ -235,10 +248,8 @@ impl<T: Summand> Panels<T> for Right<'_, T> {
         }
     }
 
-    /// Nothing once the run is cancelled: the product is then unused.
     fn write(&self, slice: &Slice, panels: &mut [T]) {
         match self {
-            Self::Plain(_) if panels.len() >= CHECKED && go_on().is_err() => {}
             Self::Plain(b) => b.write(slice, panels),
             Self::Packed(b) => b.write(slice, panels),
         }

@@ -5,16 +5,17 @@
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Fact;
-use ort_kernels::gemm_i8::{Bytes, column_sums, pack_b, packed_b_len};
+use ort_kernels::gemm_i8::{Bytes, column_sums_while, pack_b_while, packed_b_len};
 use ort_kernels::quantize::{Requantize, Scales};
 use ort_ops::infer::matmul_shape;
 use ort_ops::ops::matmul_integer::MatMulInteger;
 use ort_ops::ops::qlinear_matmul::QLinearMatMul;
-use ort_tensor::{DType, Inputs, Shape, broadcast_strides};
+use ort_tensor::{DType, Inputs, Shape, broadcast_strides, go_on};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::bytes::{
-    ByteProduct, FLIP, Left, RightView, flip_to_signed, split_floats, variant_name, zero_point,
+    ByteProduct, FLIP, Left, RightView, flip_to_signed, flipped, split_floats, variant_name,
+    zero_point,
 };
 use crate::cpu::{Cpu, numbers};
 use crate::scheme::{is_scale, scale_at};
@@ -169,18 +170,13 @@ impl Kernel for ByteMatMulPairs {
             let [a_start, b_start] = state.starts(i);
             let (a, b) = (&a[a_start..][..m * k], &b[b_start..][..k * n]);
             let b = Bytes { data: b, k, n, strides: [n, 1] };
-            pack_b(isa, &b, b_flip, panels);
-            column_sums(isa, &b, b_flip, sums);
+            pack_b_while(isa, &b, b_flip, panels, || go_on().is_ok());
+            column_sums_while(isa, &b, b_flip, sums, || go_on().is_ok());
+            go_on()?;
             let right = RightView { panels, sums, zeros: &zeros[..n], k, n };
             let product = ByteProduct { cpu: self.cpu, m, right };
             let (room, scratch) = product.room(scratch);
-            let bytes = match a_flip {
-                0 => a,
-                _ => {
-                    room.iter_mut().zip(a).for_each(|(to, from)| *to = from ^ a_flip);
-                    room
-                }
-            };
+            let bytes = flipped(a, a_flip, room);
             let left = Left { bytes, zero: i32::from(a_zero ^ a_flip) };
             let rest = (io.threads, scratch);
             match scaling {

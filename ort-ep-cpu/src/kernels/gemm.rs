@@ -192,6 +192,7 @@ mod tests {
     use ort_tensor::DType;
 
     use crate::case::{Case, exact, integers, ulps};
+    use crate::product::TERMS;
     use crate::summand::of_type;
 
     fn case(name: &'static str) -> Case {
@@ -223,6 +224,33 @@ mod tests {
                     .check(exact);
             }
         }
+    }
+
+    #[test]
+    fn long_sums_are_computed_in_steps() {
+        let k = TERMS + 5;
+        for ([m, n], c) in
+            [([2, 3], [1, 3]), ([20, 1], [20, 1]), ([1, 40], [1, 40]), ([9, 9], [9, 9])]
+        {
+            for transposed in 0..4 {
+                let (a, b) = (transposed & 1, transposed >> 1);
+                let swap = |is: i64, [x, y]: [usize; 2]| if is == 1 { [y, x] } else { [x, y] };
+                case("Gemm")
+                    .attr("transA", Attr::Int(a))
+                    .attr("transB", Attr::Int(b))
+                    .input(integers(&swap(a, [m, k])))
+                    .input(integers(&swap(b, [k, n])))
+                    .input(integers(&c))
+                    .check(exact);
+            }
+        }
+        // The activation is applied to whole sums.
+        case("FusedGemm")
+            .attr("activation", Attr::String("Relu".into()))
+            .input(integers(&[9, k]))
+            .input(integers(&[k, 9]))
+            .input(integers(&[9]))
+            .check(exact);
     }
 
     #[test]

@@ -297,7 +297,7 @@ impl Kernel for NBitsKernel {
             let cut = Cut::new(isa, [m, n], n_parts(io.threads, self.cost(m)), along);
             let team = Team::new(io.threads, cut.n_parts());
             let team = team.with_scratch(scratch, self.scratch_len(m));
-            team.run(cut.parts(y), |part, scratch| {
+            team.run(cut.parts(y), |mut part, scratch| {
                 part.compute(&parts, f32::no_epilogue(), scratch)
             });
         };
