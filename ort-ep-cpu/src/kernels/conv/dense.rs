@@ -3,7 +3,8 @@
 
 use ort_ep::{Packed, Recipe, Threads};
 use ort_kernels::conv_f32::{Axis, Columns, Direct, Narrow};
-use ort_kernels::gemm::{Gemm, Lhs, Matrix, Panels, Start, pack_a, variant};
+use ort_kernels::gemm::{Gemm, Lhs, Matrix, Panels, Slice, Start, pack_a, variant};
+use ort_tensor::go_on;
 
 use super::{ConvKernel, Geometry, Operands, Residual, is_depthwise};
 use crate::cpu::{Team, n_parts};
@@ -106,7 +107,8 @@ pub(super) fn run(
         let epilogue = kernel.epilogue;
         match algorithm {
             Algorithm::Columns => {
-                part.compute(&product(kernel, geometry, w, columns(), start), epilogue, scratch);
+                let columns = UntilCancelled(columns());
+                part.compute(&product(kernel, geometry, w, columns, start), epilogue, scratch);
             }
             Algorithm::Direct => {
                 part.compute(&direct(kernel, geometry, (x, w), start), epilogue, scratch);
@@ -117,6 +119,21 @@ pub(super) fn run(
         }
     });
 }
+
+/// Columns that are no longer written once the run is cancelled: the product is then unused.
+struct UntilCancelled<'a>(Columns<'a>);
+
+impl Panels for UntilCancelled<'_> {
+    fn write(&self, slice: &Slice, panels: &mut [f32]) {
+        // Fewer elements take as long as the check.
+        if panels.len() < CHECKED || go_on().is_ok() {
+            self.0.write(slice, panels);
+        }
+    }
+}
+
+/// Elements whose packing takes much longer than a check for cancellation.
+const CHECKED: usize = 1 << 12;
 
 fn product<'a, B: Panels>(
     kernel: &ConvKernel,
