@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bilinear;
 mod bytes;
 mod cpu;
 mod cut;

@@ -6,7 +6,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ort_ep::{KernelError, Threads};
-use ort_tensor::{Bool, DType, Pace, TensorView, n_elements};
+use bytemuck::{cast_slice, cast_slice_mut};
+use ort_tensor::{Bool, DType, Element, Pace, TensorView, n_elements};
 
 use crate::cpu::{Team, n_parts};
 use crate::pieces::{Rows, wanted};
@@ -35,19 +36,12 @@ pub(crate) struct IndexedAxis {
     n: usize,
     /// Bytes between entries.
     step: usize,
-    /// Added to negative indices: `n`, or 0 if they are invalid.
-    back: usize,
 }
 
 impl IndexedAxis {
     /// An axis of `n` entries `step` bytes apart; negative indices count from the back.
     pub(crate) const fn new(n: usize, step: usize) -> Self {
-        Self { n, step, back: n }
-    }
-
-    /// The same, with negative indices invalid.
-    pub(crate) const fn forward(n: usize, step: usize) -> Self {
-        Self { n, step, back: 0 }
+        Self { n, step }
     }
 
     /// The byte offset of the entry, and whether it exists.
@@ -55,7 +49,7 @@ impl IndexedAxis {
     fn at(self, index: i64) -> (usize, bool) {
         // No tensor has more than `isize::MAX` entries.
         let index = isize::try_from(index).unwrap_or(isize::MAX);
-        let back = if index < 0 { self.back.cast_signed() } else { 0 };
+        let back = if index < 0 { self.n.cast_signed() } else { 0 };
         let index = (index + back).cast_unsigned();
         (index.wrapping_mul(self.step), index < self.n)
     }
@@ -127,7 +121,6 @@ pub(crate) enum Before<'a> {
     /// The current contents of the result.
     InPlace,
     Copied(&'a [u8]),
-    Zeros,
 }
 
 /// A copy of runs.
@@ -168,6 +161,7 @@ impl Runs<'_> {
     /// Threads share `y`: each computes all offsets.
     pub(crate) fn scatter(
         self,
+        put: Put,
         (before, updates): (Before<'_>, &[u8]),
         y: &mut [u8],
         fill: impl Fn(usize, &mut [usize]) -> bool + Sync,
@@ -185,7 +179,6 @@ impl Runs<'_> {
                     let pieces = y.chunks_mut(COPIED).zip(x[start..].chunks(COPIED));
                     wanted(pieces).for_each(|(y, x)| y.copy_from_slice(&x[..y.len()]));
                 }
-                Before::Zeros => wanted(y.chunks_mut(COPIED)).for_each(|y| y.fill(0)),
             }
             let mut pace = Pace::new();
             for (i, updates) in updates.chunks(BLOCK * self.len).enumerate() {
@@ -197,7 +190,7 @@ impl Runs<'_> {
                 if !fill(i * BLOCK, places) {
                     return is_invalid.store(true, Ordering::Relaxed);
                 }
-                scatter(self.len, updates, places, (start, y));
+                put(self.len, updates, places, (start, y));
             }
         });
         !is_invalid.into_inner()
@@ -302,6 +295,7 @@ macro_rules! by_run {
             16 => $f($crate::places::Fixed::<16>, $($argument),*),
             32 => $f($crate::places::Fixed::<32>, $($argument),*),
             64 => $f($crate::places::Fixed::<64>, $($argument),*),
+            128 => $f($crate::places::Fixed::<128>, $($argument),*),
             len @ ..8 => $f($crate::places::Blocks::<1>(len), $($argument),*),
             len @ ..32 => $f($crate::places::Blocks::<8>(len), $($argument),*),
             len @ ..$crate::places::LONG => $f($crate::places::Blocks::<32>(len), $($argument),*),
@@ -321,8 +315,11 @@ fn gather(len: usize, x: &[u8], places: &[usize], y: &mut [u8]) {
     by_run!(len => each(x, places, y));
 }
 
-/// `y` is the part that begins at `start`: updates outside it are skipped.
-fn scatter(len: usize, updates: &[u8], places: &[usize], (start, y): (usize, &mut [u8])) {
+/// Puts runs of a length into the piece of `y` that starts at an offset, where their places are in it.
+pub(crate) type Put = fn(usize, &[u8], &[usize], (usize, &mut [u8]));
+
+/// Copies the updates; the last one counts.
+pub(crate) fn copy(len: usize, updates: &[u8], places: &[usize], (start, y): (usize, &mut [u8])) {
     fn each(run: impl Run, updates: &[u8], places: &[usize], start: usize, y: &mut [u8]) {
         for (i, place) in places.iter().enumerate() {
             let place = place.wrapping_sub(start);
@@ -332,6 +329,28 @@ fn scatter(len: usize, updates: &[u8], places: &[usize], (start, y): (usize, &mu
         }
     }
     by_run!(len => each(updates, places, start, y));
+}
+
+/// Replaces elements by `join` of them and the updates, one after another.
+///
+/// # Panics
+/// If the bytes are not aligned elements.
+#[inline]
+pub(crate) fn join<T: Element>(
+    (len, updates): (usize, &[u8]),
+    places: &[usize],
+    (start, y): (usize, &mut [u8]),
+    join: impl Fn(T, T) -> T,
+) {
+    let (n_bytes, n) = (y.len(), len / size_of::<T>());
+    let (updates, y): (&[T], &mut [T]) = (cast_slice(updates), cast_slice_mut(y));
+    for (updates, place) in updates.chunks_exact(n).zip(places) {
+        let place = place.wrapping_sub(start);
+        if place < n_bytes {
+            let y = &mut y[place / size_of::<T>()..][..n];
+            y.iter_mut().zip(updates).for_each(|(y, update)| *y = join(*y, *update));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -358,7 +377,7 @@ mod tests {
                 for (i, run) in gathered.chunks(len).enumerate() {
                     assert_eq!(run, &x[place(i)..][..len], "run {i} of {len} bytes");
                 }
-                assert!(runs.scatter((Before::Copied(&x), &gathered), &mut back, fill));
+                assert!(runs.scatter(copy, (Before::Copied(&x), &gathered), &mut back, fill));
                 assert_eq!(back, x, "{len}");
             }
         }
@@ -373,7 +392,5 @@ mod tests {
         for index in [3, -4, i64::MAX, i64::MIN] {
             assert!(!axis.at(index).1, "{index}");
         }
-        let forward = IndexedAxis::forward(3, 5);
-        assert_eq!([-1, 0, 2, 3].map(|index| forward.at(index).1), [false, true, true, false]);
     }
 }

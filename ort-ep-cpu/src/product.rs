@@ -120,7 +120,7 @@ impl Product {
             return;
         }
         let operands = &if self.is_exchanged { operands.exchanged() } else { *operands };
-        let cut = self.cut(operands.is_packed, threads);
+        let cut = self.cut::<T>(operands.is_packed, threads);
         let n_batch: usize = self.batch.iter().map(|&(len, ..)| len).product();
         let team = Team::new(threads, n_batch * cut.n_parts());
         let team = team.with_scratch(scratch, self.scratch_len_of::<T>());
@@ -130,10 +130,8 @@ impl Product {
             prefill(&mut part);
             let (a, b) = self.starts(i);
             let scratch: &mut [T] = bytemuck::cast_slice_mut(scratch);
-            // A packed B is not cut: nothing has to be packed for it.
-            let step = if operands.is_packed { self.k } else { TERMS }.max(1);
-            for first in (0..self.k.max(1)).step_by(step) {
-                let k = step.min(self.k - first);
+            for first in (0..self.k.max(1)).step_by(TERMS) {
+                let k = TERMS.min(self.k - first);
                 let (is_first, is_last) = (first == 0, first + k == self.k);
                 if !is_first && go_on().is_err() {
                     return;
@@ -144,7 +142,8 @@ impl Product {
                 let a = self.matrix(a, [self.m, k], self.a);
                 let a = Lhs::Strided { a, alpha: operands.alpha };
                 let b = if operands.is_packed {
-                    Right::Packed(PackedB { data: &operands.b[b..], k })
+                    let b = PackedB { data: &operands.b[b..], k: self.k };
+                    if k == self.k { Right::Packed(b) } else { Right::Part(b, first) }
                 } else {
                     let b = &operands.b[b + first * self.b[0]..];
                     Right::Plain(self.matrix(b, [k, self.n], self.b))
@@ -157,10 +156,10 @@ impl Product {
 
     /// The larger operand is read once, part by part, and the smaller by all parts. An unpacked B
     /// is split by columns, since each part packs its columns.
-    fn cut(&self, is_packed: bool, threads: &dyn Threads) -> Cut {
+    fn cut<T: Summand>(&self, is_packed: bool, threads: &dyn Threads) -> Cut {
         let n_batch = self.batch.iter().map(|&(len, ..)| len).product::<usize>().max(1);
-        let cost =
-            self.n.saturating_mul(self.k).saturating_mul(n_batch).saturating_mul(self.m + READ);
+        let cost = self.n.saturating_mul(self.k).saturating_mul(n_batch);
+        let cost = cost.saturating_mul(self.m * T::COST + READ);
         let n_parts = n_parts(threads, cost).div_ceil(n_batch);
         let (along, n_parts) = match is_packed {
             true if self.m >= self.n => (Along::Rows, n_parts),
@@ -213,17 +212,25 @@ pub(crate) const TERMS: usize = 1 << 18;
 enum Right<'a, T> {
     Plain(Matrix<'a, T>),
     Packed(PackedB<'a, T>),
+    /// Rows of a packed one from this row on.
+    Part(PackedB<'a, T>, usize),
+}
+
+/// The same panels of all rows, of which `first` is the first of the part.
+fn of_whole(slice: &Slice, first: usize) -> Slice {
+    Slice { k: slice.k.start + first..slice.k.end + first, ..slice.clone() }
 }
 
 impl<T: Summand> Panels<T> for Right<'_, T> {
     fn is_stored(&self) -> bool {
-        matches!(self, Self::Packed(_))
+        !matches!(self, Self::Plain(_))
     }
 
     fn stored(&self, slice: &Slice) -> Option<&[T]> {
         match self {
             Self::Plain(b) => b.stored(slice),
             Self::Packed(b) => b.stored(slice),
+            Self::Part(b, first) => b.stored(&of_whole(slice, *first)),
         }
     }
 
@@ -231,6 +238,7 @@ impl<T: Summand> Panels<T> for Right<'_, T> {
         match self {
             Self::Plain(b) => b.stored_whole(columns, nr),
             Self::Packed(b) => b.stored_whole(columns, nr),
+            Self::Part(..) => None,
         }
     }
 
@@ -238,6 +246,7 @@ impl<T: Summand> Panels<T> for Right<'_, T> {
         match self {
             Self::Plain(b) => b.as_rows(),
             Self::Packed(b) => b.as_rows(),
+            Self::Part(..) => None,
         }
     }
 
@@ -245,6 +254,7 @@ impl<T: Summand> Panels<T> for Right<'_, T> {
         match self {
             Self::Plain(b) => b.as_columns(),
             Self::Packed(b) => b.as_columns(),
+            Self::Part(..) => None,
         }
     }
 
@@ -252,6 +262,7 @@ impl<T: Summand> Panels<T> for Right<'_, T> {
         match self {
             Self::Plain(b) => b.write(slice, panels),
             Self::Packed(b) => b.write(slice, panels),
+            Self::Part(b, first) => b.write(&of_whole(slice, *first), panels),
         }
     }
 }

@@ -18,6 +18,8 @@ pub(crate) trait Summand: Element {
     type Epilogue: Clone + Copy + Debug + Send + Sync;
     /// The name of a packed constant right operand.
     const PACKED: &'static str;
+    /// The cost of a multiply-add, in those of f32.
+    const COST: usize;
 
     /// The factor, which [`is_factor`] accepts.
     fn factor(of: f32) -> Self;
@@ -41,6 +43,7 @@ pub(crate) trait Summand: Element {
 impl Summand for f32 {
     type Epilogue = Epilogue;
     const PACKED: &'static str = "gemm_f32/b";
+    const COST: usize = 1;
 
     fn factor(of: f32) -> Self {
         of
@@ -68,10 +71,11 @@ impl Summand for f32 {
 }
 
 macro_rules! summands {
-    ($($element:ident: $kernel:literal, $avx512:literal, $avx2:literal, $of:ident => $factor:expr;)+) => {$(
+    ($($element:ident: $kernel:literal, $cost:literal, $avx512:literal, $avx2:literal, $of:ident => $factor:expr;)+) => {$(
         impl Summand for $element {
             type Epilogue = ();
             const PACKED: &'static str = concat!($kernel, "/b");
+            const COST: usize = $cost;
 
             fn factor($of: f32) -> Self {
                 $factor
@@ -93,10 +97,10 @@ macro_rules! summands {
 }
 
 summands! {
-    f64: "gemm_f64", "avx512_8x16", "avx2_6x8", of => f64::from(of);
+    f64: "gemm_f64", 2, "avx512_8x16", "avx2_6x8", of => f64::from(of);
     // Other factors are rejected.
-    i32: "gemm_i32", "avx512_8x32", "avx2_4x16", of => if of == 0.0 { 0 } else { 1 };
-    i64: "gemm_i64", "avx512_8x16", "avx2_4x8", of => if of == 0.0 { 0 } else { 1 };
+    i32: "gemm_i32", 2, "avx512_8x32", "avx2_4x16", of => if of == 0.0 { 0 } else { 1 };
+    i64: "gemm_i64", 8, "avx512_8x16", "avx2_4x8", of => if of == 0.0 { 0 } else { 1 };
 }
 
 /// Whether products of a type support this factor: integers only 0 and 1, since others would round.

@@ -7,7 +7,7 @@
 //!     y[m, p] = b[m] + Σ w[m, (c, k)]·patches[(c, k), p]    as a product of matrices
 //! ```
 
-use std::ops::{Add, Mul, Range};
+use std::ops::Range;
 
 use bytemuck::cast_slice_mut;
 use ort_ep::{Io, Kernel, KernelError, Prepared};
@@ -16,9 +16,10 @@ use ort_kernels::Task;
 use ort_kernels::gemm::{Gemm, Lhs, Matrix, Start, Strided};
 use ort_ops::infer::Window;
 use ort_ops::ops::deform_conv::DeformConv;
-use ort_tensor::{DType, Element, Number, Shape, n_elements};
+use ort_tensor::{DType, Number, Shape, n_elements};
 
 use super::{Compiled, Compiler, KernelDef};
+use crate::bilinear::{Axis, FAR, Neighbours, Weight};
 use crate::cpu::{Cpu, Team};
 use crate::cut::{Along, Cut, Part};
 use crate::summand::Summand;
@@ -216,13 +217,6 @@ struct Strip<'a, T> {
     patches: &'a mut [T],
 }
 
-/// The four neighbours of a place, with their weights; those outside have no element.
-#[derive(Clone, Copy)]
-struct Neighbours<T> {
-    at: [u32; 4],
-    weights: [T; 4],
-}
-
 impl<T: Real> Task for Strip<'_, T> {
     type Output = ();
 
@@ -233,24 +227,16 @@ impl<T: Real> Task for Strip<'_, T> {
         let (n_taps, width) = (window.n_taps(), columns.len());
         let plane = window.input[0] * window.input[1];
         let n_alike = moved.state.channels / moved.op.offset_group;
-        let none = Neighbours { at: [u32::MAX; 4], weights: [T::default(); 4] };
-        let mut neighbours = [none; STRIP];
-        let neighbours = &mut neighbours[..width];
+        let mut neighbours = Neighbours::<T, STRIP>::new();
         let image = &moved.x[moved.image * moved.state.channels * plane..];
         for part in 0..moved.op.offset_group {
             let channels = image[part * n_alike * plane..].chunks_exact(plane).take(n_alike);
             let rows = &mut patches[part * n_alike * n_taps * width..];
             for tap in 0..n_taps {
-                moved.neighbours((part, tap), columns.clone(), neighbours);
+                moved.neighbours((part, tap), columns.clone(), &mut neighbours);
                 let rows = rows.chunks_exact_mut(width).skip(tap).step_by(n_taps);
                 for (x, row) in channels.clone().zip(rows) {
-                    for (value, Neighbours { at, weights }) in row.iter_mut().zip(&*neighbours) {
-                        let term = |i: usize| match x.get(at[i] as usize) {
-                            Some(&x) => weights[i] * x,
-                            None => T::default(),
-                        };
-                        *value = (term(0) + term(1)) + (term(2) + term(3));
-                    }
+                    neighbours.sum(x, row);
                 }
             }
         }
@@ -264,8 +250,9 @@ impl<T: Real> Moved<'_, T> {
         &self,
         (part, tap): (usize, usize),
         columns: Range<usize>,
-        neighbours: &mut [Neighbours<T>],
+        neighbours: &mut Neighbours<T, STRIP>,
     ) {
+        neighbours.clear();
         let window = &self.state.window;
         let (n_windows, out_width) = (window.output[0] * window.output[1], window.output[1]);
         let steps = [tap / window.kernel[1], tap % window.kernel[1]];
@@ -273,22 +260,18 @@ impl<T: Real> Moved<'_, T> {
         let offsets = [0, 1].map(|axis| &self.offset[(row * 2 + axis) * n_windows..][..n_windows]);
         let mask = (!self.mask.is_empty()).then(|| &self.mask[row * n_windows..][..n_windows]);
         let mut position = [columns.start / out_width, columns.start % out_width];
-        for (i, found) in columns.zip(neighbours) {
+        for (point, i) in columns.enumerate() {
             let factor = mask.map_or(1.0, |mask| Number::to_f64(mask[i]));
-            let [rows, columns] = [0, 1].map(|axis| {
+            let place = |axis: usize, offset: T| {
                 let regular =
                     position[axis] * window.strides[axis] + steps[axis] * window.dilations[axis];
-                let offset = Number::to_f64(offsets[axis][i]);
-                let place = regular as f64 - window.pads_begin[axis] as f64 + offset;
-                along(place, window.input[axis])
-            });
-            for k in 0..4 {
-                let ((row, row_weight), (column, weight)) = (rows[k / 2], columns[k % 2]);
-                let place = row.zip(column).map(|(row, column)| row * window.input[1] + column);
-                // All places fit.
-                found.at[k] = place.and_then(|at| u32::try_from(at).ok()).unwrap_or(u32::MAX);
-                found.weights[k] = <T as Number>::from_f64(factor * row_weight * weight);
-            }
+                regular as f64 - window.pads_begin[axis] as f64 + Number::to_f64(offset)
+            };
+            let rows = along(place(0, offsets[0][i]), window.input[0]);
+            let [(row, above), (next_row, below)] = rows;
+            let rows = [(row, above * factor), (next_row, below * factor)];
+            let columns = along(place(1, offsets[1][i]), window.input[1]);
+            neighbours.set(point, [rows, columns], window.input[1]);
             position[1] += 1;
             if position[1] == out_width {
                 position = [position[0] + 1, 0];
@@ -297,19 +280,20 @@ impl<T: Real> Moved<'_, T> {
     }
 }
 
-/// The two neighbours of `place` on an axis of `n` elements, `None` outside, with their weights.
+/// The two neighbours of `place` on an axis of `n` elements, [`FAR`] outside, with their weights.
 #[inline(always)]
-fn along(place: f64, n: usize) -> [(Option<usize>, f64); 2] {
+fn along(place: f64, n: usize) -> Axis {
     let floor = place.floor();
     let ratio = place - floor;
-    [(floor, 1.0 - ratio), (floor + 1.0, ratio)].map(|(at, weight)| {
-        let is_inside = at >= 0.0 && at < n as f64;
-        (is_inside.then(|| usize::try_from(u64::from_f64(at)).unwrap_or(usize::MAX)), weight)
-    })
+    let element = |at: f64| match at >= 0.0 && at < n as f64 {
+        true => usize::try_from(i64::from_f64(at)).unwrap_or(FAR),
+        false => FAR,
+    };
+    [(element(floor), 1.0 - ratio), (element(floor + 1.0), ratio)]
 }
 
 /// A float type with matrix products.
-trait Real: Summand + Element + Number + Add<Output = Self> + Mul<Output = Self> {}
+trait Real: Summand + Weight {}
 
 impl Real for f32 {}
 impl Real for f64 {}

@@ -235,13 +235,13 @@ mod tests {
             for transposed in 0..4 {
                 let (a, b) = (transposed & 1, transposed >> 1);
                 let swap = |is: i64, [x, y]: [usize; 2]| if is == 1 { [y, x] } else { [x, y] };
-                case("Gemm")
-                    .attr("transA", Attr::Int(a))
-                    .attr("transB", Attr::Int(b))
-                    .input(integers(&swap(a, [m, k])))
-                    .input(integers(&swap(b, [k, n])))
-                    .input(integers(&c))
-                    .check(exact);
+                let case = || {
+                    let case = case("Gemm").attr("transA", Attr::Int(a));
+                    case.attr("transB", Attr::Int(b)).input(integers(&swap(a, [m, k])))
+                };
+                let b = integers(&swap(b, [k, n]));
+                case().input(b.clone()).input(integers(&c)).check(exact);
+                case().weight(b).input(integers(&c)).check(exact);
             }
         }
         // The activation is applied to whole sums.

@@ -3,15 +3,17 @@
 
 // collects are bounded: by the taps of a mode
 
+use std::ops::Range;
+
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
 use ort_kernels::{Isa, Task};
 use ort_ops::ops::grid_sample::{GridMode, GridSample};
-use ort_tensor::{DType, Element, Number, Shape};
-
+use ort_tensor::{DType, Number, Shape};
 use smallvec::SmallVec;
 
 use super::{Compiled, Compiler, KernelDef};
+use crate::bilinear::{FAR, Neighbours, Weight};
 use crate::cpu::{Team, n_parts, per_part};
 use crate::pieces::wanted;
 
@@ -74,12 +76,12 @@ impl Kernel for GridSampleKernel {
     }
 }
 
-/// Writes the four taps of each point of a tile; those outside have no element.
+/// Finds the neighbours of each point of a tile.
 struct Linear<'a, T> {
     op: GridSample,
     points: &'a [T],
     size: [usize; 2],
-    tile: &'a mut Tile<T>,
+    neighbours: &'a mut Neighbours<T, POINTS>,
 }
 
 impl<T: Weight> Task for Linear<'_, T> {
@@ -88,61 +90,41 @@ impl<T: Weight> Task for Linear<'_, T> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { op, points, size: [height, width], tile } = self;
-        let (columns, rows) = (Axis::new(op, points, width), Axis::new(op, &points[1..], height));
-        tile.n_edges = 0;
-        let taps = tile.taps.as_chunks_mut::<4>().0;
-        for (i, taps) in taps.iter_mut().enumerate().take(points.len() / 2) {
-            let mut is_inside = true;
-            for (k, tap) in taps.iter_mut().enumerate() {
-                let ((row, row_weight), (column, weight)) =
-                    (rows.tap(k / 2, i), columns.tap(k % 2, i));
-                let at = row.saturating_mul(width).saturating_add(column);
-                // `sample` has checked that the index of an element fits.
-                let at = u32::try_from(at).unwrap_or(OUTSIDE);
-                is_inside &= at != OUTSIDE;
-                *tap = (at, <T as Number>::from_f64(row_weight * weight));
-            }
-            if !is_inside {
-                tile.edges[tile.n_edges] = (i, *taps);
-                tile.n_edges += 1;
-                *taps = [(0, T::default()); 4];
-            }
-        }
-    }
-}
-
-/// The two elements of an axis that each point of a tile is interpolated from; [`FAR`] outside, where zeros are.
-struct Axis {
-    elements: [[usize; POINTS]; 2],
-    weights: [[f64; POINTS]; 2],
-}
-
-impl Axis {
-    /// Of every other number, from the first on: positions on an axis of `n` elements.
-    #[inline(always)]
-    fn new<T: Weight>(op: GridSample, positions: &[T], n: usize) -> Self {
-        let mut axis = Self { elements: [[0; POINTS]; 2], weights: [[0.0; POINTS]; 2] };
+        let Self { op, points, size: [height, width], neighbours } = self;
         let is_double = T::DTYPE == DType::F64;
-        for (i, position) in positions.iter().step_by(2).enumerate().take(POINTS) {
-            let [first, second] = op.linear_taps(Number::to_f64(*position), n, is_double);
-            axis.elements[0][i] = first.0.unwrap_or(FAR);
-            axis.elements[1][i] = second.0.unwrap_or(FAR);
-            axis.weights[0][i] = first.1;
-            axis.weights[1][i] = second.1;
+        neighbours.clear();
+        for (i, [column, row]) in points.as_chunks::<2>().0.iter().enumerate() {
+            let [left, right] = op.linear_taps(Number::to_f64(*column), width, is_double);
+            let [above, below] = op.linear_taps(Number::to_f64(*row), height, is_double);
+            let tap = |(at, weight): (Option<usize>, f64)| (at.unwrap_or(FAR), weight);
+            neighbours.set(i, [[tap(above), tap(below)], [tap(left), tap(right)]], width);
         }
-        axis
-    }
-
-    #[inline(always)]
-    fn tap(&self, k: usize, i: usize) -> (usize, f64) {
-        (self.elements[k][i], self.weights[k][i])
     }
 }
 
-/// An index of no element of an axis, and of none of a plane.
-const FAR: usize = usize::MAX;
-const OUTSIDE: u32 = u32::MAX;
+/// Sums those in several planes.
+struct Sums<'a, T> {
+    neighbours: &'a Neighbours<T, POINTS>,
+    planes: &'a [T],
+    plane: usize,
+    y: &'a mut [T],
+    /// Points per plane, and those of the tile.
+    n_points: usize,
+    tile: Range<usize>,
+}
+
+impl<T: Weight> Task for Sums<'_, T> {
+    type Output = ();
+    const IS_WIDE: bool = false;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let planes = self.planes.chunks_exact(self.plane);
+        for (plane, y) in planes.zip(self.y.chunks_exact_mut(self.n_points)) {
+            self.neighbours.sum(plane, &mut y[self.tile.clone()]);
+        }
+    }
+}
 
 /// The elements that the points of a tile read: `taps[starts[i]..starts[i + 1]]`.
 struct Tile<T> {
@@ -150,9 +132,6 @@ struct Tile<T> {
     /// The number of taps per point, if all have the same number.
     n_each: Option<usize>,
     taps: [(u32, T); POINTS * TAPS],
-    /// Points with taps outside, whose taps above have weight 0, and their taps.
-    edges: [(usize, [(u32, T); 4]); POINTS],
-    n_edges: usize,
 }
 
 impl GridSampleKernel {
@@ -179,24 +158,28 @@ impl GridSampleKernel {
         });
         let n_parts = shape[0] * c.div_ceil(per_part);
         Team::new(io.threads, n_parts).if_worth(y_cost(shape)).run(parts, |(x, grid, y), _| {
+            let isa = self.isa;
+            let tiles = wanted(grid.chunks(2 * POINTS)).zip((0..).step_by(POINTS));
+            if self.op.mode == GridMode::Linear {
+                let (op, size, plane) = (self.op, [height, width], n_plane);
+                let mut neighbours = Neighbours::new();
+                for (points, first) in tiles {
+                    isa.run(Linear { op, points, size, neighbours: &mut neighbours });
+                    let (neighbours, y) = (&neighbours, &mut *y);
+                    let tile = first..first + points.len() / 2;
+                    isa.run(Sums { neighbours, planes: x, plane, y, n_points, tile });
+                }
+                return;
+            }
             let mut tile = Tile {
                 starts: [0; POINTS + 1],
                 n_each: None,
                 taps: [(0, T::default()); POINTS * TAPS],
-                edges: [(0, [(0, T::default()); 4]); POINTS],
-                n_edges: 0,
             };
-            for (i, points) in wanted(grid.chunks(2 * POINTS)).enumerate() {
-                match self.op.mode {
-                    GridMode::Linear => {
-                        tile.n_each = Some(4);
-                        let (op, size, tile) = (self.op, [height, width], &mut tile);
-                        self.isa.run(Linear { op, points, size, tile });
-                    }
-                    _ => self.place(points, [height, width], &mut tile),
-                }
+            for (points, first) in tiles {
+                self.place(points, [height, width], &mut tile);
                 for (plane, y) in x.chunks_exact(n_plane).zip(y.chunks_exact_mut(n_points)) {
-                    tile.sum(plane, &mut y[i * POINTS..][..points.len() / 2]);
+                    tile.sum(plane, &mut y[first..][..points.len() / 2]);
                 }
             }
         });
@@ -235,49 +218,27 @@ fn y_cost(shape: &[usize]) -> usize {
 
 impl<T: Weight> Tile<T> {
     fn sum(&self, plane: &[T], y: &mut [T]) {
-        match self.n_each {
-            Some(4) => return self.sum_of::<4>(plane, y),
-            Some(16) => return self.sum_of::<16>(plane, y),
-            _ => {}
+        if self.n_each == Some(TAPS) {
+            return self.sum_of_all(plane, y);
         }
         for (y, ends) in y.iter_mut().zip(self.starts.windows(2)) {
             let taps = &self.taps[ends[0]..ends[1]];
             let terms = taps.iter().map(|&(at, weight)| weight * plane[at as usize]);
             *y = match taps.len() {
                 // A tap of weight 1 copies the element, even NaN.
-                1 if taps[0].1 == T::ONE => plane[taps[0].0 as usize],
+                1 if Number::to_f64(taps[0].1) == 1.0 => plane[taps[0].0 as usize],
                 _ => terms.fold(T::default(), |sum, term| sum + term),
             };
         }
     }
-}
 
-impl<T: Weight> Tile<T> {
-    /// The same for points that all have `N` taps.
-    fn sum_of<const N: usize>(&self, plane: &[T], y: &mut [T]) {
-        for (y, taps) in y.iter_mut().zip(self.taps.as_chunks::<N>().0) {
+    /// The same for points that all have the most taps.
+    fn sum_of_all(&self, plane: &[T], y: &mut [T]) {
+        for (y, taps) in y.iter_mut().zip(self.taps.as_chunks::<TAPS>().0) {
             let terms = taps.iter().map(|&(at, weight)| weight * plane[at as usize]);
             *y = terms.fold(T::default(), |sum, term| sum + term);
         }
-        for (i, taps) in &self.edges[..self.n_edges] {
-            let inside = taps.iter().filter(|(at, _)| *at != OUTSIDE);
-            let terms = inside.map(|&(at, weight)| weight * plane[at as usize]);
-            y[*i] = terms.fold(T::default(), |sum, term| sum + term);
-        }
     }
-}
-
-/// A float type in which weights are computed.
-trait Weight: Element + Number + std::ops::Add<Output = Self> + std::ops::Mul<Output = Self> {
-    const ONE: Self;
-}
-
-impl Weight for f32 {
-    const ONE: Self = 1.0;
-}
-
-impl Weight for f64 {
-    const ONE: Self = 1.0;
 }
 
 #[cfg(test)]

@@ -203,6 +203,7 @@ kernels! {
     matmul,
     matmul_nbits,
     max_pool,
+    max_unpool,
     mean_variance_normalization,
     nchwc_pool,
     nchwc_reorder,

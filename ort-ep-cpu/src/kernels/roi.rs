@@ -1,5 +1,5 @@
-//! RoiAlign and MaxRoiPool of f32 and f64, on all threads: the taps of a region's bins are computed
-//! once for all channels.
+//! RoiAlign and MaxRoiPool of f32 and f64, on all threads: the weight of a tap is the product of one of its row and one
+//! of its column, so a row of bins is pooled over rows of the image first, and then over columns.
 
 #[cfg(test)]
 mod tests;
@@ -9,27 +9,29 @@ use std::sync::{Arc, Mutex};
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
+use ort_kernels::{Isa, Task};
 use ort_ops::arithmetic::Arithmetic;
-use ort_ops::ops::max_roi_pool::MaxRoiPool;
-use ort_ops::ops::roi_align::RoiAlign;
-use ort_tensor::{DType, Element, Number, Room, collected, try_collected, with_room};
+use ort_ops::ops::max_roi_pool::{MaxRoiPool, Side};
+use ort_ops::ops::roi_align::{RoiAlign, Samples};
+use ort_tensor::{DType, Element, Number, Pace, Room, TensorError, try_collected, with_room};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::{Team, n_parts};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// Approximate number of taps listed before the next channel: they stay in the first-level cache.
-const TILE: usize = 1024;
-/// Elements of a row whose maxima are independent of each other.
-const LANES: usize = 8;
-/// The cost of reading an element, in multiply-adds.
+/// Regions with more taps along an axis are left to the operator, which lists one bin at a time.
+const MAX_TAPS: usize = 1 << 18;
+/// Elements of rows that are pooled together, where the image has that many columns.
+const LANES: usize = 16;
+/// The cost of a tap along a row, in multiply-adds.
 const COST: usize = 48;
 
 #[derive(Debug)]
 struct RoiKernel {
     which: Which,
     dtype: DType,
+    isa: Isa,
     /// Reports which region or index is invalid.
     eval: Arc<dyn Operator>,
 }
@@ -58,7 +60,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let dtype = dtype.filter(|dtype| matches!(dtype, DType::F32 | DType::F64));
     let (Some(which), Some(dtype)) = (which, dtype) else { return Ok(None) };
     let eval = compiler.graph.node(id).op.clone();
-    Ok(Some(Box::new(RoiKernel { which, dtype, eval })))
+    Ok(Some(Box::new(RoiKernel { which, dtype, isa: compiler.cpu.isa, eval })))
 }
 
 impl Kernel for RoiKernel {
@@ -98,256 +100,289 @@ impl Kernel for RoiKernel {
 
 impl RoiKernel {
     /// Returns whether all regions have a size, and their images exist.
-    fn compute<T: Arithmetic + Number>(
+    fn compute<T: Arithmetic + Element>(
         &self,
         shapes: Shapes,
-        io: &mut Io<'_, '_>,
-    ) -> Result<bool, KernelError> {
-        match self.which {
-            Which::Align(op) => {
-                let images = io.inputs.tensor(2)?.as_slice::<i64>()?;
-                let region = |region: &[T], i: usize| {
-                    Bins::of_align(op, shapes, region, usize::try_from(images[i]).ok()?)
-                };
-                self.each_region(shapes, 4, region, io)
-            }
-            Which::Pool(op) => {
-                let region = |region: &[T], _| {
-                    let image = i64::from_f64(Number::to_f64(region[0]));
-                    Windows::new(op, shapes, region, usize::try_from(image).ok()?)
-                };
-                self.each_region(shapes, 5, region, io)
-            }
-        }
-    }
-
-    /// Pools each region, which `make` creates from its row. Returns whether it succeeded for all.
-    fn each_region<T: Arithmetic + Number, R: Region<T>>(
-        &self,
-        shapes: Shapes,
-        n_numbers: usize,
-        make: impl Fn(&[T], usize) -> Option<R>,
         io: &mut Io<'_, '_>,
     ) -> Result<bool, KernelError> {
         let Shapes { x: [n, c, height, width], n_rois, bins: [rows, columns] } = shapes;
         let (x, rois) = (io.inputs.tensor(0)?, io.inputs.tensor(1)?);
         let (x, rois) = (x.as_slice::<T>()?, rois.as_slice::<T>()?);
+        let images = match self.which {
+            Which::Align(_) => io.inputs.tensor(2)?.as_slice::<i64>()?,
+            Which::Pool(_) => &[],
+        };
         let y = io.outputs[0].tensor(T::DTYPE, &[n_rois, c, rows, columns])?.into_slice::<T>()?;
         let mut regions = with_room(n_rois)?;
-        for (i, numbers) in rois.chunks_exact(n_numbers).enumerate() {
-            match make(numbers, i).filter(|region| region.image() < n) {
+        for (i, numbers) in rois.chunks_exact(rois.len() / n_rois).enumerate() {
+            match self.region(shapes, numbers, images.get(i).copied()).filter(|r| r.image < n) {
                 Some(region) => regions.push(region),
                 None => return Ok(false),
             }
         }
         let (plane, n_bins) = (height * width, rows * columns);
-        let n_taps =
-            regions.iter().fold(0, |sum: usize, region| sum.saturating_add(region.n_taps()));
-        let n_parts = n_parts(io.threads, n_taps.saturating_mul(c).saturating_mul(COST));
-        let per_part = c.div_ceil(n_parts.div_ceil(n_rois).min(c));
+        let cost = regions.iter().map(|region| region.cost(shapes));
+        let cost = cost.fold(0, usize::saturating_add).saturating_mul(c);
+        let per_part = c.div_ceil(n_parts(io.threads, cost).div_ceil(n_rois).min(c));
         let parts = regions.iter().zip(y.chunks_exact_mut(c * n_bins)).flat_map(|(region, y)| {
-            let image = &x[region.image() * c * plane..][..c * plane];
+            let image = &x[region.image * c * plane..][..c * plane];
             let channels = image.chunks(per_part * plane).zip(y.chunks_mut(per_part * n_bins));
             channels.map(move |(x, y)| (region, x, y))
         });
         // Allocated here, because other threads have no allowance.
-        let most = regions.iter().map(|region| region.n_listed(n_bins)).max().unwrap_or(0);
-        let list = |_| Room::filled((0, 0.0), most);
-        let lists: Vec<Room<Tap>> = try_collected((0..io.threads.count()).map(list))?;
+        let most = |axis: usize| regions.iter().map(|r| r.n_taps(shapes, axis)).max().unwrap_or(0);
+        let most = [most(0), most(1)];
+        let list = |_| Lists::<T>::with_room(shapes, most);
+        let lists: Vec<Lists<T>> = try_collected((0..io.threads.count()).map(list))?;
         let lists = Mutex::new(lists);
+        let is_max = !matches!(self.which, Which::Align(op) if !op.is_max);
         let n = n_rois * c.div_ceil(per_part);
-        Team::new(io.threads, n).if_worth(n_taps.saturating_mul(c * COST)).run(parts, |part, _| {
+        Team::new(io.threads, n).if_worth(cost).run(parts, |part, _| {
             let (region, x, y) = part;
             let free = lists.lock().ok().and_then(|mut lists| lists.pop());
             let mut list = free.expect("invariant: a list for each thread");
-            region.pool((x, plane), (y, n_bins), &mut list);
+            list.fill(region, shapes, is_max);
+            let columns = list.taps[1].range(width);
+            self.isa.run(Pooling { x, width, plane, columns, list: &mut list, is_max, y });
             if let Ok(mut lists) = lists.lock() {
                 lists.push(list);
             }
         });
         Ok(true)
     }
+
+    /// The region of a row of `rois`, unless its size or its image is invalid.
+    fn region<T: Arithmetic>(&self, shapes: Shapes, row: &[T], image: Option<i64>) -> Option<Region> {
+        let number = |i: usize| row[i].to_f64();
+        let (image, axes) = match self.which {
+            Which::Align(op) => {
+                let samples = |axis, ends| op.samples(axis, ends).ok().map(Axis::Samples);
+                let [rows, columns] = [[number(1), number(3)], [number(0), number(2)]];
+                (image?, [samples(0, rows)?, samples(1, columns)?])
+            }
+            Which::Pool(op) => {
+                let side = |first, last| Axis::Side(op.side(number(first), number(last)));
+                (i64::from_f64(number(0)), [side(2, 4), side(1, 3)])
+            }
+        };
+        let region = Region { image: usize::try_from(image).ok()?, axes };
+        (0..2).all(|axis| region.n_taps(shapes, axis) <= MAX_TAPS).then_some(region)
+    }
 }
 
-/// A region of an image whose bins are pooled.
-trait Region<T>: Sync {
-    fn image(&self) -> usize;
-    /// The approximate number of elements that its bins read.
-    fn n_taps(&self) -> usize;
-    /// The number of taps listed at once, for a region of `n_bins` bins.
-    fn n_listed(&self, n_bins: usize) -> usize;
-    /// Pools channels `x` into `y`; the pairs include elements per channel; `list` has room for taps.
-    fn pool(&self, x: (&[T], usize), y: (&mut [T], usize), list: &mut [Tap]);
-}
-
-/// The index of an element in a plane, and its weight.
-type Tap = (usize, f64);
-
-/// Bins with more taps are left to the operator, which keeps no list of them.
-const MAX_PER_BIN: usize = 1 << 16;
-
-/// A region of RoiAlign.
-struct Bins {
-    op: RoiAlign,
+/// A region of an image, and where its rows and columns of bins lie.
+#[derive(Clone, Copy, Debug)]
+struct Region {
     image: usize,
-    size: [usize; 2],
-    samples: [ort_ops::ops::roi_align::Samples; 2],
+    axes: [Axis; 2],
 }
 
-impl Bins {
-    fn of_align<T: Number>(
-        op: RoiAlign,
-        shapes: Shapes,
-        region: &[T],
-        image: usize,
-    ) -> Option<Self> {
-        let ends = |axis: usize| [region[axis].to_f64(), region[axis + 2].to_f64()];
-        let samples = [op.samples(0, ends(1)).ok()?, op.samples(1, ends(0)).ok()?];
-        let bins = Self { op, image, size: [shapes.x[2], shapes.x[3]], samples };
-        Some(bins).filter(|bins| bins.per_bin() <= MAX_PER_BIN)
+#[derive(Clone, Copy, Debug)]
+enum Axis {
+    Samples(Samples),
+    Side(Side),
+}
+
+impl Region {
+    /// At least as many taps as there are along an axis.
+    fn n_taps(&self, shapes: Shapes, axis: usize) -> usize {
+        let (n_bins, len) = (shapes.bins[axis], shapes.x[2 + axis]);
+        match self.axes[axis] {
+            Axis::Samples(samples) => n_bins.saturating_mul(2 * samples.count() as usize),
+            Axis::Side(side) => (0..n_bins).map(|bin| side.bin(bin, n_bins, len).len()).sum(),
+        }
     }
 
-    /// Taps per bin.
-    fn per_bin(&self) -> usize {
-        let [rows, columns] = self.samples.map(|samples| samples.count() as usize);
-        rows.saturating_mul(columns).saturating_mul(4)
+    /// The approximate cost of a channel.
+    fn cost(&self, shapes: Shapes) -> usize {
+        let [rows, columns] = [0, 1].map(|axis| self.n_taps(shapes, axis));
+        let along_rows = rows.saturating_mul(shapes.x[3].min(columns).div_ceil(LANES));
+        along_rows.saturating_add(shapes.bins[0].saturating_mul(columns)).saturating_mul(COST)
+    }
+}
+
+/// The index of an element along an axis, and its weight.
+type Tap<T> = (usize, T);
+
+/// The taps along an axis, of one bin after another.
+struct Taps<T> {
+    taps: Room<Tap<T>>,
+    /// The end of the taps of each bin.
+    ends: Room<usize>,
+}
+
+/// What a thread needs to pool a region.
+struct Lists<T> {
+    /// Of the rows and the columns.
+    taps: [Taps<T>; 2],
+    /// The elements of a row of bins, pooled over rows.
+    row: Room<T>,
+}
+
+impl<T: Arithmetic + Element> Lists<T> {
+    fn with_room(shapes: Shapes, n_taps: [usize; 2]) -> Result<Self, TensorError> {
+        let taps = |axis: usize| {
+            let taps = Room::filled((0, T::default()), n_taps[axis])?;
+            Ok::<_, TensorError>(Taps { taps, ends: Room::filled(0, shapes.bins[axis])? })
+        };
+        let taps = [taps(0)?, taps(1)?];
+        Ok(Self { taps, row: Room::filled(T::default(), shapes.x[3])? })
     }
 
-    /// Bins listed at once.
-    fn at_once(&self, n_bins: usize) -> usize {
-        (TILE / self.per_bin().max(1)).clamp(1, n_bins)
+    /// Lists the taps of a region. The weights of the rows include the division by the number of samples, if the bins
+    /// are means.
+    fn fill(&mut self, region: &Region, shapes: Shapes, is_max: bool) {
+        let n = |axis: Axis| match axis {
+            Axis::Samples(samples) if !is_max => f64::from(samples.count()),
+            _ => 1.0,
+        };
+        let factors = [1.0 / (n(region.axes[0]) * n(region.axes[1])), 1.0];
+        for (axis, taps) in self.taps.iter_mut().enumerate() {
+            let (of, len) = (region.axes[axis], shapes.x[2 + axis]);
+            taps.fill(of, len, (!is_max).then_some(factors[axis]));
+        }
     }
+}
 
-    /// Writes the taps of a bin.
-    fn list(&self, bin: usize, taps: &mut [Tap]) {
-        let mut taps = taps.iter_mut();
-        let (row, column) = (bin / self.op.output[1], bin % self.op.output[1]);
-        let [rows, columns] = self.samples;
-        for i in 0..rows.count() {
-            for j in 0..columns.count() {
-                for (y, y_weight) in rows.sample(row, i, self.size[0]).0 {
-                    for (x, x_weight) in columns.sample(column, j, self.size[1]).0 {
-                        if let Some(tap) = taps.next() {
-                            *tap = (y * self.size[1] + x, y_weight * x_weight);
-                        }
+impl<T: Arithmetic> Taps<T> {
+    /// Lists the taps of an axis of `len` elements. With `factor`, which weights are multiplied by, and more than two
+    /// samples per bin, weights of one element that follow each other are added.
+    fn fill(&mut self, axis: Axis, len: usize, factor: Option<f64>) {
+        let (mut n, n_bins) = (0, self.ends.len());
+        for (bin, end) in self.ends.iter_mut().enumerate() {
+            match axis {
+                Axis::Side(side) => {
+                    for at in side.bin(bin, n_bins, len) {
+                        self.taps[n] = (at, T::from_f64(1.0));
+                        n += 1;
+                    }
+                }
+                Axis::Samples(samples) => {
+                    let (start, mut last) = (n, (usize::MAX, 0.0));
+                    let adds = factor.is_some() && samples.count() > 2;
+                    let samples = (0..samples.count()).map(|i| samples.sample(bin, i, len).0);
+                    for (at, weight) in samples.flatten() {
+                        let weight = weight * factor.unwrap_or(1.0);
+                        let is_same = adds && n > start && last.0 == at;
+                        last = (at, if is_same { last.1 + weight } else { weight });
+                        n += usize::from(!is_same);
+                        self.taps[n - 1] = (at, T::from_f64(last.1));
                     }
                 }
             }
+            *end = n;
         }
+    }
+
+    #[inline(always)]
+    fn of_bin(&self, bin: usize) -> &[Tap<T>] {
+        let start = if bin == 0 { 0 } else { self.ends[bin - 1] };
+        &self.taps[start..self.ends[bin]]
+    }
+
+    /// The elements that have taps, of an axis of `len`, rounded up to whole registers if the axis is long enough.
+    fn range(&self, len: usize) -> Range<usize> {
+        let n_taps = self.ends.last().copied().unwrap_or(0);
+        let places = || self.taps[..n_taps].iter().map(|&(at, _)| at);
+        let (Some(first), Some(last)) = (places().min(), places().max()) else { return 0..0 };
+        let n = (last + 1 - first).next_multiple_of(LANES).min(len);
+        let first = first.min(len - n);
+        first..first + n
     }
 }
 
-impl<T: Number> Region<T> for Bins {
-    fn image(&self) -> usize {
-        self.image
-    }
-
-    fn n_taps(&self) -> usize {
-        self.per_bin().saturating_mul(self.op.output[0] * self.op.output[1])
-    }
-
-    fn n_listed(&self, n_bins: usize) -> usize {
-        self.per_bin().saturating_mul(self.at_once(n_bins))
-    }
-
-    fn pool(&self, (x, plane): (&[T], usize), (y, n_bins): (&mut [T], usize), taps: &mut [Tap]) {
-        let per_bin = self.per_bin();
-        if per_bin == 0 {
-            return y.fill(T::default());
-        }
-        let at_once = self.at_once(n_bins);
-        let n_samples = (per_bin / 4) as f64;
-        for first in (0..n_bins).step_by(at_once) {
-            let bins = first..n_bins.min(first + at_once);
-            for (bin, taps) in bins.clone().zip(taps.chunks_exact_mut(per_bin)) {
-                self.list(bin, taps);
-            }
-            for (x, y) in x.chunks_exact(plane).zip(y.chunks_exact_mut(n_bins)) {
-                for (y, taps) in y[bins.clone()].iter_mut().zip(taps.chunks_exact(per_bin)) {
-                    let term = |&(at, weight): &Tap| weight * x[at].to_f64();
-                    *y = T::from_f64(match self.op.is_max {
-                        true => largest(taps, term),
-                        false => {
-                            taps.iter().map(term).fold(0.0, |sum, term| sum + term) / n_samples
-                        }
-                    });
-                }
-            }
-        }
-    }
-}
-
-/// The largest term of taps, of which each sample has four: four maxima are independent of each other.
-fn largest(taps: &[Tap], term: impl Fn(&Tap) -> f64) -> f64 {
-    let mut found = [f64::NEG_INFINITY; 4];
-    for taps in taps.as_chunks::<4>().0 {
-        found = std::array::from_fn(|i| term(&taps[i]).larger(found[i]));
-    }
-    found[0].larger(found[1]).larger(found[2].larger(found[3]))
-}
-
-/// A region of MaxRoiPool: the rows and the columns of its bins.
-struct Windows {
-    image: usize,
+/// Pools a region of each of several channels.
+struct Pooling<'a, T> {
+    x: &'a [T],
     width: usize,
-    rows: Vec<Range<usize>>,
-    columns: Vec<Range<usize>>,
+    /// Elements per channel.
+    plane: usize,
+    /// The columns that have taps.
+    columns: Range<usize>,
+    list: &'a mut Lists<T>,
+    is_max: bool,
+    y: &'a mut [T],
 }
 
-impl Windows {
-    fn new<T: Number>(op: MaxRoiPool, shapes: Shapes, region: &[T], image: usize) -> Option<Self> {
-        let corner = |i: usize| Number::to_f64(region[i]);
-        let (rows, columns) = (op.side(corner(2), corner(4)), op.side(corner(1), corner(3)));
-        let [_, _, height, width] = shapes.x;
-        let [n_rows, n_columns] = shapes.bins;
-        let rows = collected((0..n_rows).map(|bin| rows.bin(bin, n_rows, height))).ok()?;
-        let columns =
-            collected((0..n_columns).map(|bin| columns.bin(bin, n_columns, width))).ok()?;
-        Some(Self { image, width, rows, columns })
+impl<T: Arithmetic + Element> Task for Pooling<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        match self.is_max {
+            true => self.fold(T::from_f64(f64::NEG_INFINITY), T::larger),
+            false => self.fold(T::default(), T::add),
+        }
     }
 }
 
-impl<T: Arithmetic + Element> Region<T> for Windows {
-    fn image(&self) -> usize {
-        self.image
-    }
-
-    fn n_taps(&self) -> usize {
-        let [rows, columns] = [&self.rows, &self.columns]
-            .map(|bins| bins.iter().map(ExactSizeIterator::len).sum::<usize>());
-        rows.saturating_mul(columns)
-    }
-
-    fn n_listed(&self, _n_bins: usize) -> usize {
-        0
-    }
-
-    fn pool(&self, (x, plane): (&[T], usize), (y, n_bins): (&mut [T], usize), _list: &mut [Tap]) {
-        for (x, y) in x.chunks_exact(plane).zip(y.chunks_exact_mut(n_bins)) {
-            for (y, rows) in y.chunks_exact_mut(self.columns.len()).zip(&self.rows) {
-                for (y, columns) in y.iter_mut().zip(&self.columns) {
-                    let row = |i: usize| &x[i * self.width..][columns.clone()];
-                    *y = largest_of_rows(rows.clone().map(row)).unwrap_or_default();
+impl<T: Arithmetic + Element> Pooling<'_, T> {
+    #[inline(always)]
+    fn fold(self, start: T, join: impl Fn(T, T) -> T + Copy) {
+        let Self { x, width, plane, columns, list: Lists { taps, row }, y, .. } = self;
+        let [of_rows, of_columns] = taps;
+        let row = &mut row[..columns.len()];
+        let (n_rows, n_columns) = (of_rows.ends.len(), of_columns.ends.len());
+        let mut pace = Pace::new();
+        for (x, y) in x.chunks_exact(plane).zip(y.chunks_exact_mut(n_rows * n_columns)) {
+            let line = |&(at, weight): &Tap<T>| (&x[at * width..][columns.clone()], weight);
+            for (i, y) in y.chunks_exact_mut(n_columns).enumerate() {
+                let rows = of_rows.of_bin(i);
+                if pace.go(rows.len() * row.len()).is_err() {
+                    return;
+                }
+                row.fill(start);
+                let (fours, rest) = rows.as_chunks::<4>();
+                for [a, b, c, d] in fours {
+                    join_lines([line(a), line(b), line(c), line(d)], row, join);
+                }
+                for tap in rest {
+                    let (x, weight) = line(tap);
+                    for i in 0..row.len() {
+                        row[i] = join(row[i], x[i].mul(weight));
+                    }
+                }
+                for (j, y) in y.iter_mut().enumerate() {
+                    let (taps, start) = (of_columns.of_bin(j), columns.start);
+                    let is_empty = rows.is_empty() || taps.is_empty();
+                    *y = if is_empty { T::default() } else { join_taps(taps, (row, start), join) };
                 }
             }
         }
     }
 }
 
-/// The largest element of rows, of equal length.
+/// Joins the elements of four lines, times their weights, and those of `row`.
 #[inline(always)]
-fn largest_of_rows<'a, T: Arithmetic + Element>(
-    rows: impl Iterator<Item = &'a [T]> + Clone,
-) -> Option<T> {
-    let mut found = [*rows.clone().next()?.first()?; LANES];
-    for row in rows {
-        let (chunks, rest) = row.as_chunks::<LANES>();
-        for chunk in chunks {
-            found = std::array::from_fn(|i| chunk[i].larger(found[i]));
-        }
-        for (found, x) in found.iter_mut().zip(rest) {
-            *found = x.larger(*found);
-        }
+fn join_lines<T: Arithmetic>(
+    [(a, u), (b, v), (c, w), (d, z)]: [(&[T], T); 4],
+    row: &mut [T],
+    join: impl Fn(T, T) -> T,
+) {
+    let n = row.len();
+    let (a, b, c, d) = (&a[..n], &b[..n], &c[..n], &d[..n]);
+    for i in 0..n {
+        let pairs = (join(a[i].mul(u), b[i].mul(v)), join(c[i].mul(w), d[i].mul(z)));
+        row[i] = join(row[i], join(pairs.0, pairs.1));
     }
-    found.into_iter().reduce(T::larger)
+}
+
+/// Joins the elements of taps, which are at least one, times their weights; `row` begins at an element `start`.
+#[inline(always)]
+fn join_taps<T: Arithmetic>(
+    taps: &[Tap<T>],
+    (row, start): (&[T], usize),
+    join: impl Fn(T, T) -> T + Copy,
+) -> T {
+    let term = |&(at, weight): &Tap<T>| row[at - start].mul(weight);
+    let (fours, rest) = taps.as_chunks::<4>();
+    let mut joined = None;
+    for [a, b, c, d] in fours {
+        let four = join(join(term(a), term(b)), join(term(c), term(d)));
+        joined = Some(joined.map_or(four, |joined| join(joined, four)));
+    }
+    for tap in rest {
+        joined = Some(joined.map_or(term(tap), |joined| join(joined, term(tap))));
+    }
+    joined.unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! ScatterND and ScatterElements without a reduction, and MaxUnpool, of elements of any width, on all threads: updates are
-//! runs that are copied to the places that indices select.
+//! ScatterND and ScatterElements, on all threads: updates are runs that are copied to the places that indices
+//! select, in elements of any width, or reduced there, in numbers and booleans.
 
 // collects are bounded: by the rank
 
@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError, Operator};
+use ort_ops::arithmetic::Arithmetic;
 use ort_ops::infer::normalize_axis;
-use ort_ops::ops::max_unpool::MaxUnpool;
 use ort_ops::ops::scatter_elements::ScatterElements;
 use ort_ops::ops::scatter_nd::ScatterNd;
 use ort_ops::scatter::Reduction;
-use ort_tensor::{DType, Shape, TensorViewMut, n_elements, row_major_strides};
+use ort_tensor::{DType, Shape, TensorViewMut, n_elements, row_major_strides, with_dtype};
 use smallvec::SmallVec;
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::places::{Before, IndexedAxis, Indices, Runs, indexed_axes};
+use crate::places::{Before, IndexedAxis, Indices, Put, Runs, copy, indexed_axes, join};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -28,14 +28,15 @@ struct ScatterKernel {
     width: usize,
     /// Reports which index or shape is invalid.
     eval: Arc<dyn Operator>,
+    /// Puts the updates into their places.
+    put: Put,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Which {
     Tuples,
     /// Along this axis.
     Elements(i64),
-    Unpool(Box<MaxUnpool>),
 }
 
 /// Prepared state for one shape signature.
@@ -54,33 +55,47 @@ enum To {
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let [id] = compiler.claim.nodes[..] else { return Ok(None) };
-    let none = |reduction| reduction == Reduction::None;
-    let tuples = compiler.op::<ScatterNd>().filter(|op| none(op.reduction));
-    let elements = compiler.op::<ScatterElements>().filter(|op| none(op.reduction));
-    // With an explicit output shape, the indices refer to another shape.
-    let unpool = compiler.op::<MaxUnpool>().filter(|_| compiler.fact(2).is_none());
+    let tuples = compiler.op::<ScatterNd>();
+    let elements = compiler.op::<ScatterElements>();
+    let reduction = tuples.map(|op| op.reduction).or_else(|| elements.map(|op| op.reduction));
     let which = tuples.map(|_| Which::Tuples);
     let which = which.or_else(|| elements.map(|op| Which::Elements(op.axis)));
-    let which = which.or_else(|| unpool.map(|op| Which::Unpool(Box::new(op.clone()))));
     let dtype = compiler.fact(0).and_then(Fact::dtype);
     let (Some(which), Some(dtype)) = (which, dtype) else { return Ok(None) };
     let eval = compiler.graph.node(id).op.clone();
-    let kernel = |width| ScatterKernel { which, dtype, width, eval };
-    Ok(dtype.word_bytes().map(|width| Box::new(kernel(width)) as Box<dyn Kernel>))
+    let (width, put) = (dtype.word_bytes(), put(reduction.unwrap_or(Reduction::None), dtype));
+    let kernel = width.zip(put).map(|(width, put)| ScatterKernel { which, dtype, width, eval, put });
+    Ok(kernel.map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
+}
+
+/// How updates are put into their places; `None` for a reduction of elements without order.
+fn put(reduction: Reduction, dtype: DType) -> Option<Put> {
+    let (reduction, dtype) = match (reduction, dtype) {
+        (Reduction::None, _) => return Some(copy),
+        (Reduction::Add, DType::Bool) => (Reduction::Max, DType::U8),
+        (Reduction::Mul, DType::Bool) => (Reduction::Min, DType::U8),
+        (_, DType::Bool) => (reduction, DType::U8),
+        _ => (reduction, dtype),
+    };
+    with_dtype!(dtype, number, T => Some(match reduction {
+        Reduction::None => copy,
+        Reduction::Add => |len, updates, at, y| join((len, updates), at, y, <T as Arithmetic>::add),
+        Reduction::Mul => |len, updates, at, y| join((len, updates), at, y, <T as Arithmetic>::mul),
+        Reduction::Max => |len, updates, at, y| join((len, updates), at, y, T::larger),
+        Reduction::Min => |len, updates, at, y| join((len, updates), at, y, T::smaller),
+    }), else => None)
 }
 
 impl Kernel for ScatterKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, indices, ref rest @ ..] = shapes else { return Err(KernelError::ForeignState) };
         let updates = rest.first().copied().unwrap_or_default();
-        Ok(Prepared::new(match &self.which {
+        Ok(Prepared::new(match self.which {
             Which::Tuples => self.tuples(x, indices, updates),
             Which::Elements(_) if indices != updates => None,
-            Which::Elements(axis) => Lines::new(*axis, (x, self.width), indices)?.map(|lines| {
+            Which::Elements(axis) => Lines::new(axis, (x, self.width), indices)?.map(|lines| {
                 State { shape: Shape::from_slice(x), run: self.width, to: To::Lines(lines) }
             }),
-            Which::Unpool(op) if x == indices => self.unpooled(op.unpooled(x)?),
-            Which::Unpool(_) => None,
         }))
     }
 
@@ -106,20 +121,14 @@ impl ScatterKernel {
         fits.then(|| State { shape: Shape::from_slice(x), run, to })
     }
 
-    /// `y[indices[i…]] = x[i…]`, with indices into the flattened `y`; `None` if it is empty.
-    fn unpooled(&self, shape: Shape) -> Option<State> {
-        let axis = IndexedAxis::forward(n_elements(&shape)?, self.width);
-        Some(State { shape, run: self.width, to: To::Tuples(vec![axis]) })
-    }
-
     /// Returns whether every index is in range. In place, the output is modified even if one is not: the run fails then.
     fn scatter(&self, state: &State, io: &mut Io<'_, '_>) -> Result<bool, KernelError> {
         let indices = Indices::new(io.inputs.tensor(1)?)?;
         let bytes = |index| io.inputs.tensor(index)?.as_bytes().ok_or(KernelError::ForeignState);
-        let (before, updates) = match (&self.which, io.outputs[0].in_place_of()) {
-            (Which::Unpool(_), _) => (Before::Zeros, bytes(0)?),
-            (_, Some(0)) => (Before::InPlace, bytes(2)?),
-            _ => (Before::Copied(bytes(0)?), bytes(2)?),
+        let updates = bytes(2)?;
+        let before = match io.outputs[0].in_place_of() {
+            Some(0) => Before::InPlace,
+            _ => Before::Copied(bytes(0)?),
         };
         let y = match before {
             Before::InPlace => io.outputs[0].in_place_tensor().ok_or(KernelError::ForeignState)?.1,
@@ -130,7 +139,7 @@ impl ScatterKernel {
             return Ok(false);
         }
         let runs = Runs { threads: io.threads, len: state.run };
-        Ok(runs.scatter((before, updates), y, |first, places| match &state.to {
+        Ok(runs.scatter(self.put, (before, updates), y, |first, places| match &state.to {
             To::Tuples(axes) => indices.add_offsets(axes, first, places),
             To::Lines(lines) => lines.places(indices, first, places),
         }))
@@ -205,7 +214,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use ort_graph::Attr;
-    use ort_tensor::{Complex, Tensor, f16, n_elements};
+    use ort_tensor::{Bool, Complex, Tensor, f16};
 
     use crate::case::{Case, bytes, exact, floats, indices};
 
@@ -266,21 +275,30 @@ mod tests {
     }
 
     #[test]
-    fn pooled_elements_return_to_their_places() {
-        for shape in [&[1, 2, 3, 5][..], &[2, 3, 1, 1], &[1, 30, 70, 90], &[1, 0, 2, 2]] {
-            let unpooled: usize = shape[..2].iter().chain(&[2 * shape[2], 2 * shape[3]]).product();
-            let n = n_elements(shape).unwrap();
-            let at = (0..n).map(|i| i64::try_from(i * 7919 % unpooled).unwrap());
-            let indices = Tensor::from_slice(shape, &at.collect::<Vec<_>>()).unwrap();
-            for x in [floats(shape), bytes(shape, f16::from), bytes(shape, f64::from)] {
-                let case = Case::new("MaxUnpool", 22).attr("kernel_shape", Attr::Ints(vec![2, 2]));
-                let case = case.attr("strides", Attr::Ints(vec![2, 2])).input(x);
-                case.input(indices.clone()).check(exact);
-            }
+    fn numbers_are_reduced_in_order() {
+        let shape = [3, 40, 7];
+        let of_number: [Make; 6] = [
+            |shape| bytes(shape, |byte| Bool::from(byte & 1 == 1)),
+            |shape| bytes(shape, |byte| byte),
+            |shape| bytes(shape, f16::from),
+            floats,
+            |shape| bytes(shape, i64::from),
+            |shape| bytes(shape, f64::from),
+        ];
+        for (reduction, make) in
+            ["add", "mul", "max", "min"].iter().flat_map(|r| of_number.iter().map(move |m| (r, m)))
+        {
+            let case = |op| {
+                let attr = Attr::String((*reduction).into());
+                Case::new(op, 18).attr("reduction", attr).input(make(&shape))
+            };
+            assert_eq!(case("ScatterND").input(indices::<i64>(&[1, 1], &[3])).input(make(&[1, 40, 7])).variant(), "scatter");
+            let elements = case("ScatterElements").attr("axis", Attr::Int(1));
+            let elements = elements.input(indices::<i32>(&[3, 300, 7], &[40]));
+            elements.input(make(&[3, 300, 7])).check(exact);
+            let tuples = case("ScatterND").input(indices::<i64>(&[5000, 2], &[3, 40]));
+            tuples.input(make(&[5000, 7])).check(exact);
         }
-        let case = Case::new("MaxUnpool", 22).attr("kernel_shape", Attr::Ints(vec![2]));
-        let case = case.input(floats(&[1, 1, 1])).input(indices::<i64>(&[1, 1, 1], &[5]));
-        assert!(case.error().to_string().contains("indices of MaxUnpool"));
     }
 
     #[test]

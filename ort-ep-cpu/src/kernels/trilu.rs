@@ -1,5 +1,6 @@
 //! Trilu of elements of any width: threads share the rows.
 
+use bytemuck::{cast_slice, cast_slice_mut};
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
 use ort_ops::infer::read_scalar;
@@ -18,6 +19,9 @@ struct TriluKernel {
     width: usize,
 }
 
+/// Rows of up to this many bytes are masked, which is faster than three calls.
+const SHORT: usize = 512;
+
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let width = compiler.fact(0).and_then(Fact::dtype).and_then(DType::word_bytes);
     let (Some(&op), Some(width)) = (compiler.op::<Trilu>(), width) else { return Ok(None) };
@@ -35,12 +39,24 @@ impl TriluKernel {
         let x = x.as_words::<W>()?;
         let each = BYTE * size_of::<W>();
         let rows = Rows { len: n_columns, cost: n_columns.saturating_mul(each) };
+        // From byte `SHORT − n` on, the mask of a row whose first `n` bytes are removed (upper) or kept (lower).
+        let mut mask = [0xFF; 2 * SHORT];
+        mask[if op.is_upper { 0..SHORT } else { SHORT..2 * SHORT }].fill(0);
         rows.for_each(io.threads, y, |start, y| {
             let first = start / n_columns;
             let x = &x[start..][..y.len()];
             let pairs = x.chunks_exact(n_columns).zip(y.chunks_exact_mut(n_columns));
             for (i, (x, y)) in (first..).zip(pairs) {
                 let kept = op.kept(i % n_rows, k, n_columns);
+                if n_columns * size_of::<W>() <= SHORT {
+                    let n = size_of::<W>() * if op.is_upper { kept.start } else { kept.end };
+                    let mask = &mask[SHORT - n..];
+                    let (x, y): (&[u8], &mut [u8]) = (cast_slice(x), cast_slice_mut(y));
+                    for ((y, x), mask) in y.iter_mut().zip(x).zip(mask) {
+                        *y = x & mask;
+                    }
+                    continue;
+                }
                 y[..kept.start].fill(W::default());
                 y[kept.end..].fill(W::default());
                 y[kept.clone()].copy_from_slice(&x[kept]);

@@ -47,8 +47,8 @@ const fn is_allowed(dtype: DType) -> bool {
 trait Term: Element {
     /// How many terms there are before the limit is reached; `None` if infinitely many.
     fn count(start: Self, limit: Self, delta: Self) -> Option<usize>;
-    /// `start + i·delta`.
-    fn term(start: Self, delta: Self, i: usize) -> Self;
+    /// `y[i] = start + (first + i)·delta`
+    fn write(start: Self, delta: Self, first: usize, y: &mut [Self]);
 }
 
 macro_rules! integer_terms {
@@ -67,8 +67,12 @@ macro_rules! integer_terms {
 
             #[allow(clippy::cast_possible_truncation,
                 reason = "a term lies between start and limit, so that it is exact where sums wrap")]
-            fn term(start: Self, delta: Self, i: usize) -> Self {
-                start.wrapping_add(delta.wrapping_mul(i as Self))
+            fn write(start: Self, delta: Self, first: usize, y: &mut [Self]) {
+                let mut term = start.wrapping_add(delta.wrapping_mul(first as Self));
+                for y in y {
+                    *y = term;
+                    term = term.wrapping_add(delta);
+                }
             }
         }
     )* };
@@ -86,8 +90,11 @@ macro_rules! float_terms {
             }
 
             #[expect(clippy::cast_precision_loss, reason = "a count is below 2^53")]
-            fn term(start: Self, delta: Self, i: usize) -> Self {
-                Number::from_f64(start.to_f64() + i as f64 * delta.to_f64())
+            fn write(start: Self, delta: Self, first: usize, y: &mut [Self]) {
+                let (start, delta) = (start.to_f64(), delta.to_f64());
+                for (i, y) in (first..).zip(y) {
+                    *y = Number::from_f64(start + i as f64 * delta);
+                }
             }
         }
     )* };
@@ -116,9 +123,7 @@ fn progression<T: Term + Number>(
     }
     let n = T::count(start, limit, delta).ok_or(OpError::TooLarge)?;
     let y = output.tensor(T::DTYPE, &[n])?.into_slice::<T>()?;
-    Ok(by_pieces(y, |first, y| {
-        (first..).zip(y).for_each(|(i, y)| *y = T::term(start, delta, i));
-    })?)
+    Ok(by_pieces(y, |first, y| T::write(start, delta, first, y))?)
 }
 
 /// How many terms there are, if the inputs are constant.

@@ -96,20 +96,43 @@ impl Slices {
 
     fn groups<T: Sortable>(self, x: &[T], is_sorted: bool) -> Result<Groups, OpError> {
         let mut sorted = collected(0..self.n)?;
-        // Equal slices stay in order, so that the first of a group is the first that occurs.
-        sort(&mut sorted, &|&a, &b| self.order(x, a, b))?;
-        let groups = sorted.chunk_by(|&a, &b| self.order(x, a, b).is_eq());
-        let mut groups: Vec<&[usize]> = collected(groups)?;
+        let order = |&a: &usize, &b: &usize| self.order(x, a, b);
+        sort(&mut sorted, &order)?;
+        Groups::of_sorted(&sorted, |&slice| slice, order, is_sorted)
+    }
+
+    /// [`Slices::groups`] of plain elements: a slice of one is sorted together with its index.
+    fn plain_groups<T: Sortable + Copy>(self, x: &[T], is_sorted: bool) -> Result<Groups, OpError> {
+        if x.len() != self.n {
+            return self.groups(x, is_sorted);
+        }
+        let mut sorted = collected(x.iter().copied().zip(0..))?;
+        let order = |a: &(T, usize), b: &(T, usize)| a.0.order(&b.0);
+        sort(&mut sorted, &order)?;
+        Groups::of_sorted(&sorted, |&(_, slice)| slice, order, is_sorted)
+    }
+}
+
+impl Groups {
+    /// The groups of equal items, of which equal ones are in the order of their slices: the first of a group is the
+    /// first that occurs.
+    fn of_sorted<I>(
+        sorted: &[I],
+        slice: impl Fn(&I) -> usize,
+        order: impl Fn(&I, &I) -> Ordering,
+        is_sorted: bool,
+    ) -> Result<Self, OpError> {
+        let mut groups: Vec<&[I]> = collected(sorted.chunk_by(|a, b| order(a, b).is_eq()))?;
         if !is_sorted {
-            sort(&mut groups, &|a, b| a[0].cmp(&b[0]))?;
+            sort(&mut groups, &|a, b| slice(&a[0]).cmp(&slice(&b[0])))?;
         }
-        let mut place = filled(0, self.n)?;
+        let mut place = filled(0, sorted.len())?;
         for (i, &group) in groups.iter().enumerate() {
-            group.iter().for_each(|&slice| place[slice] = i);
+            group.iter().for_each(|item| place[slice(item)] = i);
         }
-        let first = collected(groups.iter().map(|group| group[0]))?;
+        let first = collected(groups.iter().map(|group| slice(&group[0])))?;
         let count = collected(groups.iter().map(|group| group.len()))?;
-        Ok(Groups { first, place, count })
+        Ok(Self { first, place, count })
     }
 }
 
@@ -119,7 +142,7 @@ fn groups(x: TensorView<'_>, slices: Slices, is_sorted: bool) -> Result<Groups, 
     }
     with_dtype!(x.dtype(), [f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, Bool,
             Complex<f32>, Complex<f64>],
-        T => slices.groups(x.as_slice::<T>()?, is_sorted),
+        T => slices.plain_groups(x.as_slice::<T>()?, is_sorted),
         else => Err(OpError::Unsupported { what: "Unique of this element type" }))
 }
 

@@ -18,7 +18,6 @@ REASONS: dict[str, str] = {
     r"^GridSample (linear|cubic) ": "weights of taps are computed in f64",
     r"^Resize linear down .* (i8|u8|i32) ": "sums in f64, which determine the rounding to integers",
     r"^Col2Im ": "each tap is added to the whole image",
-    r"^RoiAlign ": "sums in f64",
     r"^DeformConv ": "the taps' places are computed in f64",
     r"^(Concat|Split|Pad|Tile|Expand|Slice|SpaceToDepth|DepthToSpace|Trilu)\b": "short runs are copied one by one",
     r"^Shrink [iu]\d": "computed in f64",
