@@ -9,7 +9,8 @@ T is an element type such as `f16`, S is `16`, `512` or `10`: the sizes are 16 K
 a separate process, onnxruntime in this one. A time is the minimum of the rounds' 10th percentiles,
 minus the runtime's time for an empty model, since onnxruntime is called from Python. Its
 empty model is measured again in each round, since Python's speed drifts by more than small operators take. A ratio is
-our time over theirs: below 1 means that ours is faster. `--above R` prints only rows above R.
+our time over theirs: below 1 means that ours is faster. A row above 1.1, or with a time of at most 0.3 µs, is measured
+two more times, and the one with the median ratio counts. `--above R` prints only rows above R.
 """
 
 from __future__ import annotations
@@ -86,6 +87,17 @@ class Measure:
         net = {"ours": taken["ours"] - self.ours_idle, "theirs": taken["theirs"] - taken["idle"]}
         return {who: max(ms * 1e3, LEAST_US) for who, ms in net.items()}
 
+    def reliably(self, node: Node) -> dict[str, float]:
+        """The times and their ratio; those with the median ratio of three if the first are in doubt."""
+        def once() -> dict[str, float]:
+            taken = self.microseconds(node)
+            return {**taken, "ratio": taken["ours"] / taken["theirs"]}
+
+        first = once()
+        if first["ratio"] <= BAR and min(first["ours"], first["theirs"]) > LEAST_US:
+            return first
+        return sorted([first, once(), once()], key=lambda taken: taken["ratio"])[1]
+
 
 def rows(args: argparse.Namespace) -> Iterator[dict]:
     measure = Measure(args)
@@ -95,11 +107,10 @@ def rows(args: argparse.Namespace) -> Iterator[dict]:
             for size in args.size[-1:] if has_one_size else args.size:
                 row = {"family": family, "name": name, "type": dtype, "size": "" if has_one_size else size}
                 try:
-                    row |= measure.microseconds(describe(Operands(dtype, size)))
+                    row |= measure.reliably(describe(Operands(dtype, size)))
                 except timing.Failed as why:
                     print(f"{name} {dtype} {size}: {str(why)[:300]}", file=sys.stderr, flush=True)
                     continue
-                row["ratio"] = row["ours"] / row["theirs"]
                 text = f"{name:28} {dtype:5} {size:8} {row['ours']:10.1f} {row['theirs']:10.1f} {row['ratio']:7.2f}"
                 if row["ratio"] >= args.above:
                     print(text, file=sys.stderr, flush=True)

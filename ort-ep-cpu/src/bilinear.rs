@@ -10,10 +10,7 @@ pub(crate) const FAR: usize = usize::MAX;
 const OUTSIDE: u32 = u32::MAX;
 
 /// A float type that samples are computed in.
-pub(crate) trait Weight:
-    Element + Number + Add<Output = Self> + Mul<Output = Self>
-{
-}
+pub(crate) trait Weight: Element + Number + Add<Output = Self> + Mul<Output = Self> {}
 
 impl Weight for f32 {}
 impl Weight for f64 {}
@@ -71,25 +68,27 @@ impl<T: Weight, const N: usize> Neighbours<T, N> {
         }
     }
 
-    /// `y[i]` is the sum of the neighbours of point `i`, times their weights, in a plane.
+    /// `y[i]` is the sum of the neighbours of point `i`, times their weights, in a plane with an element.
     #[inline(always)]
     pub(crate) fn sum(&self, plane: &[T], y: &mut [T]) {
-        let pair = |at: u32| plane.get(at as usize..).and_then(|plane| plane.first_chunk::<2>());
-        for (i, y) in y.iter_mut().enumerate() {
-            let (pairs, weights) = (&self.pairs[i], &self.weights[i]);
-            *y = match (pair(pairs[0]), pair(pairs[1])) {
-                (Some([a, b]), Some([c, d])) => {
-                    (*a * weights[0] + *b * weights[1]) + (*c * weights[2] + *d * weights[3])
-                }
-                _ => T::default(),
-            };
+        // A smaller plane has no pairs.
+        if let Some(last) = plane.len().checked_sub(2) {
+            for (i, y) in y.iter_mut().enumerate() {
+                let (pairs, weights) = (&self.pairs[i], &self.weights[i]);
+                let (above, below) = (last.min(pairs[0] as usize), last.min(pairs[1] as usize));
+                // In this order, the two columns are two lanes.
+                let left = plane[above] * weights[0] + plane[below] * weights[2];
+                let right = plane[above + 1] * weights[1] + plane[below + 1] * weights[3];
+                *y = left + right;
+            }
         }
         for Edge { point, at, weights } in &self.edges[..self.n_edges] {
             let mut sum = T::default();
             for (at, weight) in at.iter().zip(weights) {
-                if let Some(x) = plane.get(*at as usize) {
-                    sum = sum + *weight * *x;
-                }
+                let at = *at as usize;
+                // Without a branch, which could not be predicted.
+                let term = *weight * plane[at.min(plane.len() - 1)];
+                sum = sum + if at < plane.len() { term } else { T::default() };
             }
             y[*point] = sum;
         }

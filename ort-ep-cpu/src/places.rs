@@ -5,8 +5,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ort_ep::{KernelError, Threads};
 use bytemuck::{cast_slice, cast_slice_mut};
+use ort_ep::{KernelError, Threads};
 use ort_tensor::{Bool, DType, Element, Pace, TensorView, n_elements};
 
 use crate::cpu::{Team, n_parts};

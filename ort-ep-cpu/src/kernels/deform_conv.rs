@@ -219,6 +219,8 @@ struct Strip<'a, T> {
 
 impl<T: Real> Task for Strip<'_, T> {
     type Output = ();
+    // Two lanes at a time do not need wider registers.
+    const IS_WIDE: bool = false;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
@@ -260,18 +262,22 @@ impl<T: Real> Moved<'_, T> {
         let offsets = [0, 1].map(|axis| &self.offset[(row * 2 + axis) * n_windows..][..n_windows]);
         let mask = (!self.mask.is_empty()).then(|| &self.mask[row * n_windows..][..n_windows]);
         let mut position = [columns.start / out_width, columns.start % out_width];
+        let strides = [window.strides[0], window.strides[1]];
+        let (height, width) = (window.input[0], window.input[1]);
+        let first = |axis: usize| {
+            (steps[axis] * window.dilations[axis]) as f64 - window.pads_begin[axis] as f64
+        };
+        let first = [first(0), first(1)];
         for (point, i) in columns.enumerate() {
             let factor = mask.map_or(1.0, |mask| Number::to_f64(mask[i]));
             let place = |axis: usize, offset: T| {
-                let regular =
-                    position[axis] * window.strides[axis] + steps[axis] * window.dilations[axis];
-                regular as f64 - window.pads_begin[axis] as f64 + Number::to_f64(offset)
+                (position[axis] * strides[axis]) as f64 + first[axis] + Number::to_f64(offset)
             };
-            let rows = along(place(0, offsets[0][i]), window.input[0]);
+            let rows = along(place(0, offsets[0][i]), height);
             let [(row, above), (next_row, below)] = rows;
             let rows = [(row, above * factor), (next_row, below * factor)];
-            let columns = along(place(1, offsets[1][i]), window.input[1]);
-            neighbours.set(point, [rows, columns], window.input[1]);
+            let columns = along(place(1, offsets[1][i]), width);
+            neighbours.set(point, [rows, columns], width);
             position[1] += 1;
             if position[1] == out_width {
                 position = [position[0] + 1, 0];

@@ -135,7 +135,10 @@ impl RoiKernel {
         let list = |_| Lists::<T>::with_room(shapes, most);
         let lists: Vec<Lists<T>> = try_collected((0..io.threads.count()).map(list))?;
         let lists = Mutex::new(lists);
-        let is_max = !matches!(self.which, Which::Align(op) if !op.is_max);
+        let is_max = match self.which {
+            Which::Align(op) => op.is_max,
+            Which::Pool(_) => true,
+        };
         let n = n_rois * c.div_ceil(per_part);
         Team::new(io.threads, n).if_worth(cost).run(parts, |part, _| {
             let (region, x, y) = part;
@@ -152,7 +155,12 @@ impl RoiKernel {
     }
 
     /// The region of a row of `rois`, unless its size or its image is invalid.
-    fn region<T: Arithmetic>(&self, shapes: Shapes, row: &[T], image: Option<i64>) -> Option<Region> {
+    fn region<T: Arithmetic>(
+        &self,
+        shapes: Shapes,
+        row: &[T],
+        image: Option<i64>,
+    ) -> Option<Region> {
         let number = |i: usize| row[i].to_f64();
         let (image, axes) = match self.which {
             Which::Align(op) => {

@@ -64,7 +64,8 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (Some(which), Some(dtype)) = (which, dtype) else { return Ok(None) };
     let eval = compiler.graph.node(id).op.clone();
     let (width, put) = (dtype.word_bytes(), put(reduction.unwrap_or(Reduction::None), dtype));
-    let kernel = width.zip(put).map(|(width, put)| ScatterKernel { which, dtype, width, eval, put });
+    let kernel =
+        width.zip(put).map(|(width, put)| ScatterKernel { which, dtype, width, eval, put });
     Ok(kernel.map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
 }
 
@@ -292,7 +293,13 @@ mod tests {
                 let attr = Attr::String((*reduction).into());
                 Case::new(op, 18).attr("reduction", attr).input(make(&shape))
             };
-            assert_eq!(case("ScatterND").input(indices::<i64>(&[1, 1], &[3])).input(make(&[1, 40, 7])).variant(), "scatter");
+            assert_eq!(
+                case("ScatterND")
+                    .input(indices::<i64>(&[1, 1], &[3]))
+                    .input(make(&[1, 40, 7]))
+                    .variant(),
+                "scatter"
+            );
             let elements = case("ScatterElements").attr("axis", Attr::Int(1));
             let elements = elements.input(indices::<i32>(&[3, 300, 7], &[40]));
             elements.input(make(&[3, 300, 7])).check(exact);

@@ -1,8 +1,6 @@
 //! Softmax of rows in AVX-512 registers: each row is read at most twice. The bits are those
 //! of the formulas and the folds of [`super`].
 
-#![expect(clippy::needless_range_loop, reason = "constant indexes keep arrays in registers")]
-
 use std::arch::x86_64::{
     __m512, _mm512_add_ps, _mm512_mask_mov_ps, _mm512_maskz_mov_ps, _mm512_max_ps, _mm512_mul_ps,
     _mm512_set1_ps, _mm512_setzero_ps, _mm512_sub_ps,
@@ -72,14 +70,21 @@ kernel! {
                 Form::Direct => 1.0 / powers::<true>(x, y, greatest),
                 Form::Logarithm => powers::<false>(x, y, greatest).ln(),
             });
-            // `y` holds the exponentials.
-            let x = x.filter(|_| form == Form::Logarithm);
-            let mut at = 0;
-            while at < len {
-                let end = len.min(at + 16);
-                let from = load16(&x.unwrap_or(y)[at..end]);
-                store16(&mut y[at..end], finished(form, from, greatest, last));
-                at = end;
+            match (x, form) {
+                // `y` holds the exponentials.
+                (_, Form::Direct) => {
+                    for y in y.chunks_mut(16) {
+                        store16(y, _mm512_mul_ps(load16(y), last));
+                    }
+                }
+                (x, Form::Logarithm) => {
+                    if let Some(x) = x {
+                        y.copy_from_slice(x);
+                    }
+                    for y in y.chunks_mut(16) {
+                        store16(y, finished(form, load16(y), greatest, last));
+                    }
+                }
             }
         }
     }
@@ -101,28 +106,33 @@ features! { Avx512 enabled
     fn powers<const IS_STORED: bool>(x: Option<&[f32]>, y: &mut [f32], greatest: __m512) -> f32 {
         let mut sums = [_mm512_setzero_ps(); 4];
         let n_whole = y.len() / 64;
-        for i in 0..n_whole {
+        let (chunks, rest) = y.as_chunks_mut::<64>();
+        for (i, y) in chunks.iter_mut().enumerate() {
+            let from = match x {
+                Some(x) => x[64 * i..].first_chunk::<64>().unwrap_or(y),
+                None => &*y,
+            };
+            let mut powers = [_mm512_setzero_ps(); 4];
             for j in 0..4 {
-                let at = 64 * i + 16 * j;
-                let from = load16(&x.unwrap_or(y)[at..at + 16]);
-                let power = exp16(_mm512_sub_ps(from, greatest));
-                sums[j] = _mm512_add_ps(sums[j], power);
-                if IS_STORED {
-                    store16(&mut y[at..at + 16], power);
+                powers[j] = exp16(_mm512_sub_ps(load16(&from[16 * j..16 * j + 16]), greatest));
+                sums[j] = _mm512_add_ps(sums[j], powers[j]);
+            }
+            if IS_STORED {
+                for j in 0..4 {
+                    store16(&mut y[16 * j..16 * j + 16], powers[j]);
                 }
             }
         }
-        for j in 0..4 {
-            let at = 64 * n_whole + 16 * j;
-            if at < y.len() {
-                let end = y.len().min(at + 16);
-                let from = load16(&x.unwrap_or(y)[at..end]);
-                let mask = u16::MAX >> (16 - (end - at));
-                let power = _mm512_maskz_mov_ps(mask, exp16(_mm512_sub_ps(from, greatest)));
-                sums[j] = _mm512_add_ps(sums[j], power);
-                if IS_STORED {
-                    store16(&mut y[at..end], power);
-                }
+        for (j, y) in rest.chunks_mut(16).enumerate() {
+            let from = match x {
+                Some(x) => &x[64 * n_whole + 16 * j..][..y.len()],
+                None => &*y,
+            };
+            let mask = u16::MAX >> (16 - y.len());
+            let power = exp16(_mm512_sub_ps(load16(from), greatest));
+            sums[j] = _mm512_add_ps(sums[j], _mm512_maskz_mov_ps(mask, power));
+            if IS_STORED {
+                store16(y, power);
             }
         }
         joined(sums, |a, b| _mm512_add_ps(a, b))

@@ -1,10 +1,13 @@
 //! Operators that move runs of elements by indices, flags, lengths, pads or regions.
 
-use super::super::net::{Net, Value, list};
+use super::super::net::{Net, ROUNDING, Value, list};
 use super::elementwise::shape;
 
 /// Element types of every width.
 const TYPES: [&str; 6] = ["float", "uint8", "int64", "int32", "float16", "double"];
+
+/// How updates are scattered: each reduction is in the order of the updates.
+const REDUCTIONS: [&str; 5] = ["none", "add", "mul", "max", "min"];
 
 /// A value that is exact.
 pub(super) const fn exact(name: String) -> Value {
@@ -61,7 +64,8 @@ pub(super) fn scatter_nd(net: &mut Net<'_>) -> Vec<Value> {
     let least = full[..k].iter().min().copied().unwrap_or(1);
     let indices = indices(net, least, &[n, k]);
     let updates = net.any('x', "", dtype, &[&[n], &full[k..]].concat());
-    vec![exact(net.node("ScatterND-18", &[&x.name, &indices, &updates.name]))]
+    let op = format!("ScatterND-18 [reduction: \"{}\"]", net.draw.pick(&REDUCTIONS));
+    vec![exact(net.node(&op, &[&x.name, &indices, &updates.name]))]
 }
 
 pub(super) fn scatter_elements(net: &mut Net<'_>) -> Vec<Value> {
@@ -75,7 +79,8 @@ pub(super) fn scatter_elements(net: &mut Net<'_>) -> Vec<Value> {
     }
     let indices = indices(net, full[axis], &of_indices);
     let updates = net.any('x', "", dtype, &of_indices);
-    let op = format!("ScatterElements-18 [axis: {axis}]");
+    let reduction = net.draw.pick(&REDUCTIONS);
+    let op = format!("ScatterElements-18 [axis: {axis}, reduction: \"{reduction}\"]");
     vec![exact(net.node(&op, &[&x.name, &indices, &updates.name]))]
 }
 
@@ -191,5 +196,6 @@ pub(super) fn roi(net: &mut Net<'_>) -> Vec<Value> {
         "RoiAlign-16 [mode: \"{mode}\", sampling_ratio: {ratio}, output_height: {rows}, \
          output_width: {columns}, spatial_scale: {scale}.0]"
     );
-    vec![exact(net.node(&op, &[&x.name, &rois.name, &images.name]))]
+    let name = net.node(&op, &[&x.name, &rois.name, &images.name]);
+    vec![Value { error: 4.0 * ROUNDING, ..exact(name) }]
 }
