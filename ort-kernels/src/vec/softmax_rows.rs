@@ -109,7 +109,7 @@ features! { Avx512 enabled
         let (chunks, rest) = y.as_chunks_mut::<64>();
         for (i, y) in chunks.iter_mut().enumerate() {
             let from = match x {
-                Some(x) => x[64 * i..].first_chunk::<64>().unwrap_or(y),
+                Some(x) => &x.as_chunks::<64>().0[i],
                 None => &*y,
             };
             let mut powers = [_mm512_setzero_ps(); 4];
