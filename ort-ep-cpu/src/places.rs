@@ -1,5 +1,5 @@
-//! Gather and scatter of runs of bytes, independent of element types: offsets are computed for a block at a time,
-//! and then runs of one length are copied from or to them.
+//! Gather and scatter of runs of bytes, independent of element types unless they are reduced: offsets are computed
+//! for a block at a time, and then runs of one length are copied from or to them.
 
 // collects are bounded: by the rank
 
@@ -342,12 +342,20 @@ pub(crate) fn join<T: Element>(
     (start, y): (usize, &mut [u8]),
     join: impl Fn(T, T) -> T,
 ) {
-    let (n_bytes, n) = (y.len(), len / size_of::<T>());
     let (updates, y): (&[T], &mut [T]) = (cast_slice(updates), cast_slice_mut(y));
+    // An offset before `start` wraps around to one beyond the end.
+    let at = |place: usize| place.wrapping_sub(start) / size_of::<T>();
+    let n = len / size_of::<T>();
+    if n == 1 {
+        for (update, place) in updates.iter().zip(places) {
+            if let Some(y) = y.get_mut(at(*place)) {
+                *y = join(*y, *update);
+            }
+        }
+        return;
+    }
     for (updates, place) in updates.chunks_exact(n).zip(places) {
-        let place = place.wrapping_sub(start);
-        if place < n_bytes {
-            let y = &mut y[place / size_of::<T>()..][..n];
+        if let Some(y) = y.get_mut(at(*place)..) {
             y.iter_mut().zip(updates).for_each(|(y, update)| *y = join(*y, *update));
         }
     }

@@ -18,7 +18,8 @@ pub(crate) trait Summand: Element {
     type Epilogue: Clone + Copy + Debug + Send + Sync;
     /// The name of a packed constant right operand.
     const PACKED: &'static str;
-    /// The cost of a multiply-add, in those of f32.
+    /// The cost of a multiply-add, in those of f32: with AVX-512, products of matrices of 512² take 2.2 (f64), 2.8 (i32)
+    /// and 7.6 times as long (i64).
     const COST: usize;
 
     /// The factor, which [`is_factor`] accepts.
@@ -99,7 +100,7 @@ macro_rules! summands {
 summands! {
     f64: "gemm_f64", 2, "avx512_8x16", "avx2_6x8", of => f64::from(of);
     // Other factors are rejected.
-    i32: "gemm_i32", 2, "avx512_8x32", "avx2_4x16", of => if of == 0.0 { 0 } else { 1 };
+    i32: "gemm_i32", 3, "avx512_8x32", "avx2_4x16", of => if of == 0.0 { 0 } else { 1 };
     i64: "gemm_i64", 8, "avx512_8x16", "avx2_4x8", of => if of == 0.0 { 0 } else { 1 };
 }
 

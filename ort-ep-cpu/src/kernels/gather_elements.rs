@@ -138,31 +138,15 @@ impl State {
         indices: &[I],
         y: &mut [W],
     ) -> bool {
-        let dim = i64::try_from(self.dim).unwrap_or(i64::MAX);
-        let element = |index: I| {
-            let index: i64 = index.into();
-            usize::try_from(if index < 0 { index + dim } else { index }).unwrap_or(usize::MAX)
-        };
         let stride = self.strides.last().copied().unwrap_or(0);
-        if stride == 0 && self.step == 1 {
-            // The line itself is indexed.
-            let Some((line, &last)) = x.get(..self.dim).and_then(|x| Some((x, x.last()?))) else {
-                return false;
-            };
-            let mut fits = true;
-            for (y, &index) in y.iter_mut().zip(indices) {
-                let index = element(index);
-                fits &= index < self.dim;
-                *y = line.get(index).copied().unwrap_or(last);
+        let dim = i64::try_from(self.dim).unwrap_or(i64::MAX);
+        for (j, (y, index)) in (first..).zip(y.iter_mut().zip(indices)) {
+            let index: i64 = (*index).into();
+            let index = if index < 0 { index + dim } else { index };
+            match usize::try_from(index) {
+                Ok(index) if index < self.dim => *y = x[j * stride + index * self.step],
+                _ => return false,
             }
-            return fits;
-        }
-        for (j, (y, &index)) in (first..).zip(y.iter_mut().zip(indices)) {
-            let index = element(index);
-            if index >= self.dim {
-                return false;
-            }
-            *y = x[j * stride + index * self.step];
         }
         true
     }

@@ -21,6 +21,18 @@ struct TriluKernel {
 
 /// Rows of up to this many bytes are masked, which is faster than three calls.
 const SHORT: usize = 512;
+/// From byte `SHORT − n` on, the mask of a row whose first `n` bytes are removed, or kept.
+static UPPER: [u8; 2 * SHORT] = masks(0, 0xFF);
+static LOWER: [u8; 2 * SHORT] = masks(0xFF, 0);
+
+const fn masks(first: u8, rest: u8) -> [u8; 2 * SHORT] {
+    let (mut masks, mut i) = ([rest; 2 * SHORT], 0);
+    while i < SHORT {
+        masks[i] = first;
+        i += 1;
+    }
+    masks
+}
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let width = compiler.fact(0).and_then(Fact::dtype).and_then(DType::word_bytes);
@@ -39,9 +51,6 @@ impl TriluKernel {
         let x = x.as_words::<W>()?;
         let each = BYTE * size_of::<W>();
         let rows = Rows { len: n_columns, cost: n_columns.saturating_mul(each) };
-        // From byte `SHORT − n` on, the mask of a row whose first `n` bytes are removed (upper) or kept (lower).
-        let mut mask = [0xFF; 2 * SHORT];
-        mask[if op.is_upper { 0..SHORT } else { SHORT..2 * SHORT }].fill(0);
         rows.for_each(io.threads, y, |start, y| {
             let first = start / n_columns;
             let x = &x[start..][..y.len()];
@@ -49,8 +58,9 @@ impl TriluKernel {
             for (i, (x, y)) in (first..).zip(pairs) {
                 let kept = op.kept(i % n_rows, k, n_columns);
                 if n_columns * size_of::<W>() <= SHORT {
-                    let n = size_of::<W>() * if op.is_upper { kept.start } else { kept.end };
-                    let mask = &mask[SHORT - n..];
+                    let (masks, n) =
+                        if op.is_upper { (&UPPER, kept.start) } else { (&LOWER, kept.end) };
+                    let mask = &masks[SHORT - n * size_of::<W>()..];
                     let (x, y): (&[u8], &mut [u8]) = (cast_slice(x), cast_slice_mut(y));
                     for ((y, x), mask) in y.iter_mut().zip(x).zip(mask) {
                         *y = x & mask;

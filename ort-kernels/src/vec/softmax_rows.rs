@@ -70,21 +70,12 @@ kernel! {
                 Form::Direct => 1.0 / powers::<true>(x, y, greatest),
                 Form::Logarithm => powers::<false>(x, y, greatest).ln(),
             });
-            match (x, form) {
-                // `y` holds the exponentials.
-                (_, Form::Direct) => {
-                    for y in y.chunks_mut(16) {
-                        store16(y, _mm512_mul_ps(load16(y), last));
-                    }
-                }
-                (x, Form::Logarithm) => {
-                    if let Some(x) = x {
-                        y.copy_from_slice(x);
-                    }
-                    for y in y.chunks_mut(16) {
-                        store16(y, finished(form, load16(y), greatest, last));
-                    }
-                }
+            // Otherwise `y` holds the exponentials.
+            if let (Form::Logarithm, Some(x)) = (form, x) {
+                y.copy_from_slice(x);
+            }
+            for y in y.chunks_mut(16) {
+                store16(y, finished(form, load16(y), greatest, last));
             }
         }
     }
