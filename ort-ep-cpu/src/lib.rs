@@ -38,6 +38,7 @@ mod pieces;
 mod places;
 mod product;
 mod provider;
+mod run;
 mod scheme;
 mod strided;
 mod summand;

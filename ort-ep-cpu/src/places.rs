@@ -11,6 +11,7 @@ use ort_tensor::{Bool, DType, Element, Pace, TensorView, n_elements};
 
 use crate::cpu::{Team, n_parts};
 use crate::pieces::{Rows, wanted};
+use crate::run::{Run, by_run};
 
 /// Offsets computed before runs are copied: they stay in the first-level cache.
 const BLOCK: usize = 256;
@@ -19,8 +20,6 @@ const COPIED: usize = 1 << 20;
 /// The cost of computing an offset and of copying a byte, in multiply-adds: 0.7 ns, and 0.05 ns.
 pub(crate) const PLACE: usize = 64;
 pub(crate) const BYTE: usize = 4;
-/// The minimum run length in bytes for which calling a copy function is worthwhile.
-pub(crate) const LONG: usize = 256;
 
 /// Indices of either type.
 #[derive(Clone, Copy, Debug)]
@@ -210,101 +209,6 @@ pub(crate) fn compress(len: usize, x: &[u8], flags: &[Bool], mut y: &mut [u8]) {
         y = rest;
     }
 }
-
-/// A method of copying a run.
-pub(crate) trait Run: Copy {
-    /// Its length in bytes.
-    fn len(self) -> usize;
-
-    /// Copies the first `len()` bytes of `x` to `y`.
-    ///
-    /// # Panics
-    /// If either is shorter.
-    fn copy(self, x: &[u8], y: &mut [u8]);
-}
-
-/// A compile-time constant length.
-#[derive(Clone, Copy)]
-pub(crate) struct Fixed<const N: usize>;
-
-impl<const N: usize> Run for Fixed<N> {
-    #[inline]
-    fn len(self) -> usize {
-        N
-    }
-
-    #[inline]
-    fn copy(self, x: &[u8], y: &mut [u8]) {
-        copy_block::<N>(x, y);
-    }
-}
-
-/// At least `N` bytes: in blocks, the last of which may overlap the one before.
-#[derive(Clone, Copy)]
-pub(crate) struct Blocks<const N: usize>(pub(crate) usize);
-
-impl<const N: usize> Run for Blocks<N> {
-    #[inline]
-    fn len(self) -> usize {
-        self.0
-    }
-
-    #[inline]
-    fn copy(self, x: &[u8], y: &mut [u8]) {
-        let mut at = 0;
-        while at + N <= self.0 {
-            copy_block::<N>(&x[at..], &mut y[at..]);
-            at += N;
-        }
-        if at < self.0 {
-            copy_block::<N>(&x[self.0 - N..], &mut y[self.0 - N..]);
-        }
-    }
-}
-
-/// The first `N` bytes.
-#[inline]
-fn copy_block<const N: usize>(x: &[u8], y: &mut [u8]) {
-    let there = "invariant: a run is there";
-    *y.first_chunk_mut::<N>().expect(there) = *x.first_chunk::<N>().expect(there);
-}
-
-/// Long enough that a call is cheap in comparison.
-#[derive(Clone, Copy)]
-pub(crate) struct Long(pub(crate) usize);
-
-impl Run for Long {
-    #[inline]
-    fn len(self) -> usize {
-        self.0
-    }
-
-    fn copy(self, x: &[u8], y: &mut [u8]) {
-        y[..self.0].copy_from_slice(&x[..self.0]);
-    }
-}
-
-/// `by_run!(len => f(arguments))`: calls `f` with the method for runs of this length, and the arguments.
-macro_rules! by_run {
-    ($len:expr => $f:ident($($argument:expr),*)) => {
-        match $len {
-            1 => $f($crate::places::Fixed::<1>, $($argument),*),
-            2 => $f($crate::places::Fixed::<2>, $($argument),*),
-            4 => $f($crate::places::Fixed::<4>, $($argument),*),
-            8 => $f($crate::places::Fixed::<8>, $($argument),*),
-            16 => $f($crate::places::Fixed::<16>, $($argument),*),
-            32 => $f($crate::places::Fixed::<32>, $($argument),*),
-            64 => $f($crate::places::Fixed::<64>, $($argument),*),
-            128 => $f($crate::places::Fixed::<128>, $($argument),*),
-            len @ ..8 => $f($crate::places::Blocks::<1>(len), $($argument),*),
-            len @ ..32 => $f($crate::places::Blocks::<8>(len), $($argument),*),
-            len @ ..$crate::places::LONG => $f($crate::places::Blocks::<32>(len), $($argument),*),
-            len => $f($crate::places::Long(len), $($argument),*),
-        }
-    };
-}
-
-pub(crate) use by_run;
 
 fn gather(len: usize, x: &[u8], places: &[usize], y: &mut [u8]) {
     fn each(run: impl Run, x: &[u8], places: &[usize], y: &mut [u8]) {

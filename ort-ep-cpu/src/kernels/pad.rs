@@ -12,7 +12,8 @@ use smallvec::SmallVec;
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::pieces::Rows;
-use crate::places::{BYTE, PLACE, Run, by_run};
+use crate::places::{BYTE, PLACE};
+use crate::run::{Run, by_run};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
