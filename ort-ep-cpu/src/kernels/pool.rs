@@ -74,10 +74,18 @@ impl Kernel for PoolKernel {
         let n_steps: usize = axes.iter().map(|axis| axis.kernel).sum();
         let cost = n_outputs.saturating_mul(n_steps);
         let planes = Rows { len: n_outputs, cost };
+        // Planes computed between two checks for cancellation; of large ones, parts are.
+        let together = MAX_OPERATIONS / cost.max(1);
         let scratch = (&mut *io.scratch, Pool::scratch_len(axes));
         planes.for_each_with(io.threads, scratch, y, |start, y, scratch| {
-            for (plane, y) in (start / n_outputs..).zip(y.chunks_exact_mut(n_outputs)) {
-                let x = &x[plane * n_inputs..][..n_inputs];
+            let planes = (start / n_outputs..).step_by(together.max(1));
+            let pieces = y.chunks_mut(together.max(1) * n_outputs);
+            for (plane, y) in wanted(planes.zip(pieces)) {
+                let x = &x[plane * n_inputs..];
+                if together > 0 {
+                    Pool { isa, axes: *axes, kind }.run(x, y, scratch);
+                    continue;
+                }
                 for part in wanted(plane_parts(*axes, MAX_OPERATIONS / n_steps)) {
                     let pool = Pool { isa, axes: part.axes, kind };
                     pool.run(&x[part.inputs], &mut y[part.outputs], scratch);

@@ -1,17 +1,19 @@
-//! Pooling of one plane.
+//! Pooling of planes.
 
 use super::{Axis, Finish, Fold, Layers, fold_rows};
 use crate::Isa;
 use crate::vec::greater;
 
-/// The number of result rows started before the first is finished: store forwarding works only for
-/// loads of the same size as the store.
+/// Elements of lines that are folded as one: they stay in the first-level cache.
+const SWEEP: usize = 1024;
+/// The minimum number of such lines: store forwarding works only for loads of the same size as the store.
 const LINES: usize = 4;
 
 /// One value per window.
 ///
-/// Windows are folded separably: first the rows of a window, a whole row of the plane at a
-/// time, then the columns of the result, so that a window of k×k costs 2k steps and not k².
+/// Windows are folded separably: first the rows of a window, a whole row of the plane at a time, then the columns of the
+/// result, so that a window of k×k costs 2k steps and not k². With a stride, the columns of several results and the padding
+/// between them are folded as one long row: vectors are full however narrow the result is.
 #[derive(Clone, Copy, Debug)]
 pub struct Pool {
     /// The instruction set.
@@ -36,25 +38,25 @@ pub enum PoolKind {
 }
 
 impl Pool {
-    /// Elements of scratch for [`Pool::run`]: padded rows. At most `usize::MAX`.
+    /// Elements of scratch for [`Pool::run`]: padded rows, in order and in phases, their folds, and the taps of each
+    /// output. At most `usize::MAX`.
     #[must_use]
     pub fn scratch_len([_, _, width]: &[Axis; 3]) -> usize {
-        let phases = width.stride.saturating_mul(phase_len(width));
-        LINES.saturating_mul(width.padded()).saturating_add(phases).saturating_add(width.output)
+        // A part of a plane has shorter lines, but perhaps more of them.
+        let lines = LINES.saturating_mul(line_len(width)).max(SWEEP);
+        lines.saturating_mul(3).saturating_add(width.output)
     }
 
-    /// Computes all outputs of one plane: `plane: [depth, height, width]`, `out: [depth out, height out,
-    /// width out]`, both contiguous.
+    /// Computes all outputs of as many planes as `out` holds: `planes: [n, depth, height, width]`, `out: [n, depth out,
+    /// height out, width out]`, both contiguous.
     ///
     /// # Panics
-    /// If the plane, `out` or the scratch is too short for the axes.
-    pub fn run(&self, plane: &[f32], out: &mut [f32], scratch: &mut [f32]) {
-        let n_outputs: usize = self.axes.iter().map(|axis| axis.output).product();
-        let out = &mut out[..n_outputs];
+    /// If the planes, `out` or the scratch is too short for the axes.
+    pub fn run(&self, planes: &[f32], out: &mut [f32], scratch: &mut [f32]) {
         match self.kind {
-            PoolKind::Max => greatest(self.isa, &self.axes, plane, out, scratch),
+            PoolKind::Max => greatest(self.isa, &self.axes, planes, out, scratch),
             PoolKind::Average { count_padding } => {
-                mean(self.isa, (&self.axes, count_padding), plane, out, scratch);
+                mean(self.isa, (&self.axes, count_padding), planes, out, scratch);
             }
         }
     }
@@ -135,18 +137,21 @@ impl Finish for Divide<'_> {
 }
 
 per_isa! {
-    fn greatest<FMA>(axes: &[Axis; 3], plane: &[f32], out: &mut [f32], scratch: &mut [f32]) {
+    fn greatest<FMA>(axes: &[Axis; 3], planes: &[f32], out: &mut [f32], scratch: &mut [f32]) {
         let finish = |_, _| ();
-        if plane.iter().fold(false, |any, x| any | x.is_nan()) {
-            fold_plane((&Max, finish), axes, plane, out, scratch);
-        } else {
-            fold_plane((&MaxOfNumbers, finish), axes, plane, out, scratch);
+        let mut lines = Lines::new(axes, Max.outside(), scratch);
+        for (plane, out) in each_plane(axes, planes, out) {
+            if plane.iter().fold(false, |any, x| any | x.is_nan()) {
+                lines.fold_plane((&Max, finish), plane, out);
+            } else {
+                lines.fold_plane((&MaxOfNumbers, finish), plane, out);
+            }
         }
     }
 
     fn mean<FMA>(
         window: (&[Axis; 3], bool),
-        plane: &[f32],
+        planes: &[f32],
         out: &mut [f32],
         scratch: &mut [f32],
     ) {
@@ -163,130 +168,172 @@ per_isa! {
             let n = depth.n_taps(z, count_padding) * height.n_taps(y, count_padding);
             Divide { n_rows: n.max(1) as f32, counts }
         };
-        fold_plane((&Sum, finish), axes, plane, out, scratch);
+        let mut lines = Lines::new(axes, Sum.outside(), scratch);
+        for (plane, out) in each_plane(axes, planes, out) {
+            lines.fold_plane((&Sum, finish), plane, out);
+        }
     }
 }
 
-/// Computes each window of a plane, using `scratch`; `finish` converts the folds of a row of windows to
-/// outputs.
+/// Each plane and its outputs.
 #[inline(always)]
-fn fold_plane<F: Fold, G: Finish>(
-    (fold, finish): (&F, impl Fn(usize, usize) -> G),
-    [depth, height, width]: &[Axis; 3],
-    plane: &[f32],
-    out: &mut [f32],
-    scratch: &mut [f32],
-) {
-    let (lines, phases) = scratch.split_at_mut(LINES * width.padded());
-    for line in lines.chunks_exact_mut(width.padded()) {
-        line[..width.pad[0]].fill(fold.outside());
-        line[width.pad[0] + width.input..].fill(fold.outside());
+fn each_plane<'a>(
+    axes: &[Axis; 3],
+    planes: &'a [f32],
+    out: &'a mut [f32],
+) -> impl Iterator<Item = (&'a [f32], &'a mut [f32])> {
+    let n_inputs: usize = axes.iter().map(|axis| axis.input).product();
+    let n_outputs: usize = axes.iter().map(|axis| axis.output).product();
+    let out = out.chunks_exact_mut(n_outputs.max(1)).enumerate();
+    out.map(move |(i, out)| (&planes[i * n_inputs..][..n_inputs], out))
+}
+
+/// Rows of windows that are folded together.
+struct Lines<'a> {
+    axes: &'a [Axis; 3],
+    n: usize,
+    /// Elements of a line.
+    len: usize,
+    /// The folds of rows, with the padding around them.
+    padded: &'a mut [f32],
+    /// The same in phases.
+    phases: &'a mut [f32],
+    /// The folds of columns.
+    folds: &'a mut [f32],
+}
+
+impl<'a> Lines<'a> {
+    /// Fills the padding with `outside`.
+    #[inline(always)]
+    fn new(axes @ [_, height, width]: &'a [Axis; 3], outside: f32, scratch: &'a mut [f32]) -> Self {
+        let len = line_len(width);
+        let n = (SWEEP / len.max(1)).max(LINES).min(height.output);
+        let (padded, scratch) = scratch.split_at_mut(n * len);
+        let (phases, folds) = scratch.split_at_mut(n * len);
+        for line in padded.chunks_exact_mut(len) {
+            line[..width.pad[0]].fill(outside);
+            line[width.pad[0] + width.input..].fill(outside);
+        }
+        Self { axes, n, len, padded, phases, folds }
     }
-    let mut rows = out.chunks_exact_mut(width.output.max(1));
-    for z in 0..depth.output {
-        let (first_z, n_layers) = depth.inputs(z);
-        for from in (0..height.output).step_by(LINES) {
-            let ys = from..height.output.min(from + LINES);
-            for (y, line) in ys.clone().zip(lines.chunks_exact_mut(width.padded())) {
-                let (first_y, n_rows) = height.inputs(y);
-                let start = |z, y| {
-                    let (z, y) = (first_z + z * depth.dilation, first_y + y * height.dilation);
-                    (z * height.input + y) * width.input
-                };
-                let rows = Layers { x: plane, n_layers, n_rows, start };
-                let line = &mut line[width.pad[0]..][..width.input];
-                fold_rows(fold, rows, (), line);
-            }
-            let lines = lines.chunks_exact(width.padded());
-            for ((y, line), out) in ys.zip(lines).zip(&mut rows) {
-                fold_line((fold, finish(z, y)), width, (line, &mut *phases), out);
+
+    /// Computes each window of a plane; `finish` converts the folds of a row of windows to outputs.
+    #[inline(always)]
+    fn fold_plane<F: Fold, G: Finish>(
+        &mut self,
+        (fold, finish): (&F, impl Fn(usize, usize) -> G),
+        plane: &[f32],
+        out: &mut [f32],
+    ) {
+        let ([depth, height, width], len) = (self.axes, self.len);
+        let mut rows = out.chunks_exact_mut(width.output.max(1));
+        for z in 0..depth.output {
+            let (first_z, n_layers) = depth.inputs(z);
+            for from in (0..height.output).step_by(self.n) {
+                let ys = from..height.output.min(from + self.n);
+                for (y, line) in ys.clone().zip(self.padded.chunks_exact_mut(len)) {
+                    let (first_y, n_rows) = height.inputs(y);
+                    let start = |z, y| {
+                        let (z, y) = (first_z + z * depth.dilation, first_y + y * height.dilation);
+                        (z * height.input + y) * width.input
+                    };
+                    let rows = Layers { x: plane, n_layers, n_rows, start };
+                    let line = &mut line[width.pad[0]..][..width.input];
+                    fold_rows(fold, rows, (), line);
+                }
+                let lines = &self.padded[..ys.len() * len];
+                if width.stride == 1 {
+                    for ((y, line), out) in ys.zip(lines.chunks_exact(len)).zip(&mut rows) {
+                        fold_columns((fold, finish(z, y)), width, (1, line), out);
+                    }
+                    continue;
+                }
+                let len = len / width.stride;
+                let folds = &mut self.folds[..(ys.len() - 1) * len + width.output];
+                fold_lines(fold, width, (lines, &mut *self.phases), folds);
+                for ((y, folds), out) in ys.zip(folds.chunks(len)).zip(&mut rows) {
+                    let row = Layers { x: folds, n_layers: 1, n_rows: 1, start: |_, _| 0 };
+                    fold_rows(fold, row, finish(z, y), out);
+                }
             }
         }
     }
 }
 
-/// Computes each window of a line.
+/// Folds the columns of each window of several lines as if they were one, which is of no use where a window reaches from a
+/// line to the next.
 #[inline(always)]
-fn fold_line<F: Fold>(
-    how: (&F, impl Finish),
+fn fold_lines<F: Fold>(
+    fold: &F,
     width: &Axis,
-    (line, phases): (&[f32], &mut [f32]),
-    out: &mut [f32],
+    (lines, phases): (&[f32], &mut [f32]),
+    folds: &mut [f32],
 ) {
-    let len = phase_len(width);
     match width.stride {
-        1 => fold_phases(how, width, (1, len), line, out),
-        2 => {
-            split_in::<2>(line, phases, len);
-            fold_phases(how, width, (2, len), phases, out);
-        }
-        3 => {
-            split_in::<3>(line, phases, len);
-            fold_phases(how, width, (3, len), phases, out);
-        }
-        stride => {
-            split(line, stride, phases, len);
-            fold_phases(how, width, (stride, len), phases, out);
-        }
+        2 => fold_columns((fold, ()), width, (2, split_2(lines, phases)), folds),
+        3 => fold_columns((fold, ()), width, (3, split_3(lines, phases)), folds),
+        stride => fold_columns((fold, ()), width, (stride, split(lines, stride, phases)), folds),
     }
 }
 
-/// Computes each window of a line in phases: element `i·stride + p` is element `i` of phase `p`, each of `len`.
+/// Folds the columns of each window of a line in as many phases as the stride: element `i·stride + p` of the line is element
+/// `i` of phase `p`.
 #[inline(always)]
-fn fold_phases<F: Fold>(
+fn fold_columns<F: Fold>(
     (fold, finish): (&F, impl Finish),
     width: &Axis,
-    (stride, len): (usize, usize),
-    phases: &[f32],
-    out: &mut [f32],
+    (stride, phases): (usize, &[f32]),
+    folds: &mut [f32],
 ) {
+    let len = phases.len() / stride;
     let start = |_, tap| {
         let at = tap * width.dilation;
         at % stride * len + at / stride
     };
-    let rows = Layers { x: phases, n_layers: 1, n_rows: width.kernel, start };
-    fold_rows(fold, rows, finish, out);
+    let columns = Layers { x: phases, n_layers: 1, n_rows: width.kernel, start };
+    fold_rows(fold, columns, finish, folds);
 }
 
-/// The elements of a line at distance `stride`.
-#[inline(always)]
-fn phase_len(width: &Axis) -> usize {
-    match width.stride {
-        1 => width.padded(),
-        2 => width.padded().div_ceil(2),
-        stride => width.padded().div_ceil(stride),
-    }
+/// The elements of a line: all that windows read, and a multiple of the stride.
+fn line_len(width: &Axis) -> usize {
+    width.padded().div_ceil(width.stride).saturating_mul(width.stride)
 }
 
-/// Copies element `i·stride + p` to element `i` of phase `p`, each of `len`.
+/// Copies element `i·stride + p` to element `i` of phase `p`.
 #[inline(always)]
-fn split(line: &[f32], stride: usize, phases: &mut [f32], len: usize) {
-    for (p, phase) in phases.chunks_exact_mut(len.max(1)).take(stride.min(line.len())).enumerate() {
-        let line = &line[p..];
-        let phase = &mut phase[..line.len().div_ceil(stride)];
-        for i in 0..phase.len() {
-            phase[i] = line[i * stride];
+fn split<'a>(lines: &[f32], stride: usize, phases: &'a mut [f32]) -> &'a [f32] {
+    let len = lines.len() / stride;
+    for (p, phase) in phases.chunks_exact_mut(len).take(stride).enumerate() {
+        for i in 0..len {
+            phase[i] = lines[i * stride + p];
         }
     }
+    &phases[..lines.len()]
 }
 
-/// The same for a constant stride, with vectors.
+/// The same for a stride of two, with vectors.
 #[inline(always)]
-fn split_in<const N: usize>(line: &[f32], phases: &mut [f32], len: usize) {
-    const LANES: usize = 16;
-    let n_blocks = line.len() / (N * LANES);
-    for (p, phase) in phases.chunks_exact_mut(len.max(1)).take(N.min(line.len())).enumerate() {
-        let phase = &mut phase[..(line.len() - p).div_ceil(N)];
-        let (whole, rest) = phase.split_at_mut(n_blocks * LANES);
-        let blocks = line.chunks_exact(N * LANES).zip(whole.as_chunks_mut::<LANES>().0);
-        for (block, phase) in blocks {
-            for i in 0..LANES {
-                phase[i] = block[N * i + p];
-            }
-        }
-        let line = &line[n_blocks * N * LANES..];
-        for (i, x) in rest.iter_mut().enumerate() {
-            *x = line[N * i + p];
-        }
+fn split_2<'a>(lines: &[f32], phases: &'a mut [f32]) -> &'a [f32] {
+    let n = lines.len() / 2;
+    let lines = &lines.as_chunks::<2>().0[..n];
+    let (first, second) = phases.split_at_mut(n);
+    let second = &mut second[..n];
+    for i in 0..n {
+        [first[i], second[i]] = lines[i];
     }
+    &phases[..2 * n]
+}
+
+/// The same for a stride of three, with vectors.
+#[inline(always)]
+fn split_3<'a>(lines: &[f32], phases: &'a mut [f32]) -> &'a [f32] {
+    let n = lines.len() / 3;
+    let lines = &lines.as_chunks::<3>().0[..n];
+    let (first, rest) = phases.split_at_mut(n);
+    let (second, third) = rest.split_at_mut(n);
+    let third = &mut third[..n];
+    for i in 0..n {
+        [first[i], second[i], third[i]] = lines[i];
+    }
+    &phases[..3 * n]
 }

@@ -36,44 +36,57 @@ pub(crate) fn fold_rows<F: Fold>(
     finish: impl Finish,
     out: &mut [f32],
 ) {
-    let n = out.len();
-    match n {
-        16.. => {
+    match out.len() {
+        32.. => {
+            let mut at = 0;
+            while at + 64 <= out.len() {
+                fold_strip::<64, F>(fold, rows, finish, (at, out));
+                at += 64;
+            }
             // The last strip may recompute some elements of the one before.
-            let long = n / 64 * 64;
-            fold_strips::<64, F>(fold, rows, finish, 0, &mut out[..long]);
-            let from = long.min(n - 16);
-            fold_strips::<16, F>(fold, rows, finish, from, &mut out[from..]);
+            while at < out.len() {
+                fold_strip::<16, F>(fold, rows, finish, (at.min(out.len() - 16), out));
+                at += 16;
+            }
         }
-        8.. => fold_strips::<8, F>(fold, rows, finish, 0, out),
-        4.. => fold_strips::<4, F>(fold, rows, finish, 0, out),
-        _ => fold_strips::<1, F>(fold, rows, finish, 0, out),
+        16.. => fold_ends::<16, F>(fold, rows, finish, out),
+        8.. => fold_ends::<8, F>(fold, rows, finish, out),
+        4.. => fold_ends::<4, F>(fold, rows, finish, out),
+        n => (0..n).for_each(|at| fold_strip::<1, F>(fold, rows, finish, (at, out))),
     }
 }
 
-/// [`fold_rows`] starting at element `from`, `L` elements at a time, which stay in registers; the
-/// last strip ends where `out` does. Does nothing if there are fewer than `L`.
+/// [`fold_rows`] for `L` to `2·L` elements.
 #[inline(always)]
-fn fold_strips<const L: usize, F: Fold>(
+fn fold_ends<const L: usize, F: Fold>(
+    fold: &F,
+    rows: Layers<'_, impl Fn(usize, usize) -> usize + Copy>,
+    finish: impl Finish,
+    out: &mut [f32],
+) {
+    fold_strip::<L, F>(fold, rows, finish, (0, out));
+    if out.len() > L {
+        fold_strip::<L, F>(fold, rows, finish, (out.len() - L, out));
+    }
+}
+
+/// [`fold_rows`] for the `L` elements starting at `at`, which stay in registers.
+#[inline(always)]
+fn fold_strip<const L: usize, F: Fold>(
     fold: &F,
     rows: Layers<'_, impl Fn(usize, usize) -> usize>,
     finish: impl Finish,
-    from: usize,
-    out: &mut [f32],
+    (at, out): (usize, &mut [f32]),
 ) {
-    let Some(last) = out.len().checked_sub(L) else { return };
-    for i in 0..out.len().div_ceil(L) {
-        let at = (i * L).min(last);
-        let mut sums = [fold.start(); L];
-        for layer in 0..rows.n_layers {
-            for row in 0..rows.n_rows {
-                let x = &rows.x[(rows.start)(layer, row) + from + at..][..L];
-                for i in 0..L {
-                    sums[i] = F::step::<false>(sums[i], x[i], 1.0);
-                }
+    let mut folds = [fold.start(); L];
+    for layer in 0..rows.n_layers {
+        for row in 0..rows.n_rows {
+            let x = &rows.x[(rows.start)(layer, row) + at..][..L];
+            for i in 0..L {
+                folds[i] = F::step::<false>(folds[i], x[i], 1.0);
             }
         }
-        finish.apply(from + at, &mut sums);
-        out[at..at + L].copy_from_slice(&sums);
     }
+    finish.apply(at, &mut folds);
+    out[at..at + L].copy_from_slice(&folds);
 }
