@@ -60,6 +60,25 @@ per_isa! {
         combine(x, y, |x, y| if y == f32::NEG_INFINITY { y } else { x + y });
     }
 
+    /// `x[i] = x[i] + bias` where `flags[i]` is below 1, as [`add_bias`].
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn add_bias_where<FMA>(x: &mut [f32], flags: &[i32], bias: f32) {
+        combine(x, flags, |x, flag| {
+            let biased = if bias == f32::NEG_INFINITY { bias } else { x + bias };
+            if flag <= 0 { biased } else { x }
+        });
+    }
+
+    /// `x[i] = −∞` where `flags[i]` is 0.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn hide_where<FMA>(x: &mut [f32], flags: &[u8]) {
+        combine(x, flags, |x, flag| if flag == 0 { f32::NEG_INFINITY } else { x });
+    }
+
     /// `y[i] += weight·x[i]`, fused if the instruction set supports it.
     ///
     /// # Panics
@@ -71,7 +90,7 @@ per_isa! {
 
 /// `x[i] = f(x[i], y[i])`.
 #[inline(always)]
-fn combine(x: &mut [f32], y: &[f32], f: impl Fn(f32, f32) -> f32) {
+fn combine<T: Copy>(x: &mut [f32], y: &[T], f: impl Fn(f32, T) -> f32) {
     assert_eq!(x.len(), y.len(), "operands have the same length");
     for (x, y) in x.iter_mut().zip(y) {
         *x = f(*x, *y);

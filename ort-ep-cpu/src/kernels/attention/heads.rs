@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::floats::{Float, Source};
 use super::pass::State;
-use super::scores::{Bias, KeyMask, Rule, Seen, factor};
+use super::scores::{Bias, KeyMask, Rule, Seen, Window, factor};
 use crate::cpu::{Cpu, READ, Team, floats};
 
 /// The most rows of a part: keys and values are packed once for all.
@@ -185,7 +185,7 @@ impl Heads {
                 let (state, scratch) = scratch.split_at_mut(state_len);
                 let mut state = State::new(self, state, place.n_rows());
                 self.pass(operands, &place, (0..self.kv_len, &mut state), scratch);
-                self.finish(&state, y);
+                self.finish(&mut state, y);
             });
         }
         let cut = |i: usize| i * self.kv_len / n_pieces;
@@ -202,7 +202,7 @@ impl Heads {
             let mut states = pieces.by_ref().map(|state| State::new(self, state, place.n_rows()));
             let Some(mut all) = states.next() else { continue };
             states.for_each(|state| self.merge(&mut all, &state));
-            self.finish(&all, y);
+            self.finish(&mut all, y);
         }
     }
 
@@ -261,23 +261,16 @@ impl Heads {
     }
 
     /// Writes what was summed, over the sum of the exponentials.
-    fn finish<T: Float>(&self, state: &State<'_>, y: Rows<'_, T>) {
-        /// Elements that are rounded together.
-        const TILE: usize = 256;
-        let rows = state.results.chunks_exact(self.v_size).zip(&*state.sums);
+    fn finish<T: Float>(&self, state: &mut State<'_>, y: Rows<'_, T>) {
+        let rows = state.results.chunks_exact_mut(self.v_size).zip(&*state.sums);
         for (y, (x, &[greatest, total])) in y.into_iter().zip(rows) {
             let factor = match total {
                 0.0 => 0.0,
                 _ if greatest == f32::NEG_INFINITY => f32::NAN,
                 total => 1.0 / total,
             };
-            for (y, x) in y.chunks_mut(TILE).zip(x.chunks(TILE)) {
-                let mut tile = [0.0; TILE];
-                let tile = &mut tile[..x.len()];
-                tile.copy_from_slice(x);
-                vec::mul_scalar(self.cpu.isa, tile, factor);
-                T::narrow(self.cpu.isa, tile, y);
-            }
+            vec::mul_scalar(self.cpu.isa, x, factor);
+            T::narrow(self.cpu.isa, x, y);
         }
     }
 
@@ -289,12 +282,17 @@ impl Heads {
         place: &Place,
         among: &Range<usize>,
     ) -> Option<(Range<usize>, Range<usize>)> {
-        let each = (0..place.n_rows()).filter_map(|row| {
+        let keys_of = |row| {
             let [batch, _, query] = place.at(row);
             let own = self.seen(seen, batch, query);
             let keys = own.start.max(among.start)..own.end.min(among.end);
-            (!keys.is_empty()).then_some((keys, row..row + 1))
-        });
+            (!keys.is_empty()).then_some(keys)
+        };
+        if matches!(self.rule.window, Window::All) {
+            // Every row sees the same.
+            return keys_of(0).map(|keys| (keys, 0..place.n_rows()));
+        }
+        let each = (0..place.n_rows()).filter_map(|row| Some((keys_of(row)?, row..row + 1)));
         let joined = |a: Range<usize>, b: Range<usize>| a.start.min(b.start)..a.end.max(b.end);
         each.reduce(|a, b| (joined(a.0, b.0), joined(a.1, b.1)))
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ort_kernels::vec;
+use ort_kernels::{Isa, vec};
 use ort_tensor::{Bool, broadcast, broadcast_strides};
 
 use super::floats::Floats;
@@ -129,7 +129,7 @@ impl KeyMask {
     /// Adds `filter` to the scores of the `keys` that are hidden from a query.
     fn add(
         self,
-        mask: &[i32],
+        (isa, mask): (Isa, &[i32]),
         [batch, query]: [usize; 2],
         (scores, keys): (&mut [f32], &Range<usize>),
         filter: f32,
@@ -138,8 +138,7 @@ impl KeyMask {
             Self::None => {}
             Self::Flags { start, strides: [b, s] } => {
                 let mask = &mask[start + batch * b + query * s..][keys.clone()];
-                let hidden = scores.iter_mut().zip(mask).filter(|(_, flag)| **flag <= 0);
-                hidden.for_each(|(score, _)| *score = biased(*score, filter));
+                vec::add_bias_where(isa, scores, mask, filter);
             }
             Self::Ranges { has_starts } => {
                 let [start, end] = range_of(mask, batch, has_starts);
@@ -272,7 +271,8 @@ impl Heads {
             // A score that is −∞ of its own: nothing to weigh by, unless another key has more.
             sum = 1.0;
         }
-        let factor = factor(before, greatest);
+        // Nothing has been summed before the first key that is seen.
+        let factor = if total == 0.0 { 1.0 } else { factor(before, greatest) };
         *sums = [greatest, total * factor + sum];
         factor
     }
@@ -286,13 +286,12 @@ impl Heads {
         buffer: &mut [f32],
     ) {
         let (isa, filter) = (self.cpu.isa, self.rule.filter);
-        self.mask.add(seen.mask, [at[0], at[2]], (scores, keys), filter);
+        self.mask.add((isa, seen.mask), [at[0], at[2]], (scores, keys), filter);
         let Some(bias) = self.bias else { return };
         let first = bias.at(at) + keys.start;
         if !seen.flags.is_empty() {
             let flags = &seen.flags[first..][..keys.len()];
-            let hidden = scores.iter_mut().zip(flags).filter(|(_, flag)| !flag.get());
-            return hidden.for_each(|(score, _)| *score = f32::NEG_INFINITY);
+            return vec::hide_where(isa, scores, bytemuck::cast_slice(flags));
         }
         if let Floats::F32(bias) = seen.bias {
             return vec::add_bias(isa, scores, &bias[first..][..keys.len()]);
