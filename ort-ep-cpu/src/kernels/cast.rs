@@ -6,8 +6,8 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_kernels::Isa;
 use ort_kernels::vec::{
-    bf16_to_f32, each, f16_to_f32, f32_to_bf16, f32_to_f16, f32_to_i32, f32_to_i64, f64_to_i32,
-    f64_to_i64, round_to_odd,
+    any, bf16_to_f32, each, f16_to_f32, f32_to_bf16, f32_to_f16, f32_to_i32, f32_to_i64,
+    f64_to_i32, f64_to_i64, round_to_odd,
 };
 use ort_ops::ops::cast::{Cast, CastLike};
 use ort_tensor::{Bool, DType, Element, bf16, f16, with_dtype};
@@ -52,6 +52,9 @@ fn converting(from: DType, to: DType) -> Option<Convert> {
         (DType::F32, DType::F16) => {
             return Some(|isa, x, y| f16::narrow(isa, cast_slice(x), cast_slice_mut(y)));
         }
+        (DType::F32, DType::U32) => {
+            return Some(|isa, x, y| f32_to_u32(isa, cast_slice(x), cast_slice_mut(y)));
+        }
         _ => {}
     }
     let (mut from, mut to) = (from, to);
@@ -68,6 +71,18 @@ fn converting(from: DType, to: DType) -> Option<Convert> {
 /// Requires the bytes of whole elements, aligned.
 fn convert<X: Source, Y: Target>(isa: Isa, x: &[u8], y: &mut [u8]) {
     each(isa, cast_slice(x), cast_slice_mut(y), |x: X| x.via().to::<Y>());
+}
+
+/// [`Target::of_f32`], by blocks: where all are within the range of i32, they are converted as those.
+fn f32_to_u32(isa: Isa, x: &[f32], y: &mut [u32]) {
+    const BLOCK: usize = 1024;
+    for (x, y) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)) {
+        if any(isa, x, |x| x.is_nan() || x.abs() >= HALF_OF_U32) {
+            each(isa, x, y, u32::of_f32);
+        } else {
+            each(isa, x, y, |x| f32_to_i32(x).cast_unsigned());
+        }
+    }
 }
 
 impl Kernel for CastKernel {
@@ -151,6 +166,8 @@ sources! {
     f64 => f64: |x| x;
 }
 
+/// 2³¹, the first float beyond `i32`.
+const HALF_OF_U32: f32 = (1_u32 << 31) as f32;
 /// 2⁶³, the first float beyond `i64`.
 const BEYOND_I64: f64 = 9_223_372_036_854_775_808.0;
 
@@ -191,7 +208,7 @@ integers! {
 /// The low bits of the 64-bit integer toward zero; 0 if it is out of range, which vectors of 32 bits can compute.
 #[inline(always)]
 fn low_bits(x: f32) -> u32 {
-    const HALF: f32 = (1_u32 << 31) as f32;
+    const HALF: f32 = HALF_OF_U32;
     // All steps are exact. Beyond 2⁵⁵, the low bits of a float are 0.
     let rest = x - (x / (2.0 * HALF)).trunc() * (2.0 * HALF);
     let is_upper = rest.abs() >= HALF;

@@ -14,8 +14,6 @@ use crate::cpu::Team;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// Lanes accumulated together.
-const WIDTH: usize = 1024;
 /// The cost of an element, in multiply-adds.
 const COST: usize = 24;
 
@@ -116,10 +114,6 @@ macro_rules! running {
 }
 running!(f32 => f64, f64 => f64, i32 => i32, i64 => i64, u32 => u32, u64 => u64);
 
-/// In whole cache lines: registers that lie across two are stored at half the speed.
-#[repr(align(64))]
-struct Aligned<T>([T; WIDTH]);
-
 /// Adjacent lanes: `[n, inner]`.
 struct Lanes<'a, T> {
     op: Cumulative,
@@ -133,16 +127,25 @@ impl<T: Running> Task for Lanes<'_, T> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        match self.op.fold {
-            Fold::Sum => self.by(T::Sum::default(), T::Sum::add),
-            Fold::Product => self.by(T::Sum::from_f64(1.0), T::Sum::mul),
+        // Lanes accumulated together: as many as registers hold with room to spare.
+        match size_of::<T::Sum>() {
+            4 => self.fold::<128>(),
+            _ => self.fold::<64>(),
         }
     }
 }
 
 impl<T: Running> Lanes<'_, T> {
     #[inline(always)]
-    fn by(self, identity: T::Sum, join: impl Fn(T::Sum, T::Sum) -> T::Sum) {
+    fn fold<const LANES: usize>(self) {
+        match self.op.fold {
+            Fold::Sum => self.by::<LANES>(T::Sum::default(), T::Sum::add),
+            Fold::Product => self.by::<LANES>(T::Sum::from_f64(1.0), T::Sum::mul),
+        }
+    }
+
+    #[inline(always)]
+    fn by<const LANES: usize>(self, identity: T::Sum, join: impl Fn(T::Sum, T::Sum) -> T::Sum) {
         let Self { op, x, y, inner } = self;
         let n = x.len() / inner;
         let mut pace = Pace::new();
@@ -162,23 +165,48 @@ impl<T: Running> Lanes<'_, T> {
             }
             return;
         }
-        for j in (0..inner).step_by(WIDTH) {
-            let width = WIDTH.min(inner - j);
-            let mut totals = Aligned([identity; WIDTH]);
-            let totals = &mut totals.0[..width];
+        let whole = inner / LANES * LANES;
+        for j in (0..whole).step_by(LANES) {
+            let mut totals = [identity; LANES];
             for k in 0..n {
-                if pace.go(width).is_err() {
+                if pace.go(LANES).is_err() {
                     return;
                 }
                 let at = if op.reverse { n - 1 - k } else { k } * inner + j;
-                let (x, y) = (&x[at..at + width], &mut y[at..at + width]);
-                for ((total, x), y) in totals.iter_mut().zip(x).zip(y) {
-                    let after = join(*total, x.widen());
-                    *y = T::narrow(if op.exclusive { *total } else { after });
-                    *total = after;
+                if let (Some(x), Some(y)) = (x[at..].first_chunk(), y[at..].first_chunk_mut()) {
+                    step::<T, LANES>(&mut totals, x, y, (op.exclusive, &join));
                 }
             }
         }
+        let mut totals = [identity; LANES];
+        let totals = &mut totals[..inner - whole];
+        for k in 0..n {
+            if pace.go(totals.len()).is_err() {
+                return;
+            }
+            let at = if op.reverse { n - 1 - k } else { k } * inner + whole;
+            let (x, y) = (&x[at..][..totals.len()], &mut y[at..][..totals.len()]);
+            for ((total, x), y) in totals.iter_mut().zip(x).zip(y) {
+                let after = join(*total, x.widen());
+                *y = T::narrow(if op.exclusive { *total } else { after });
+                *total = after;
+            }
+        }
+    }
+}
+
+/// Accumulates one more element of each lane.
+#[inline(always)]
+fn step<T: Running, const N: usize>(
+    totals: &mut [T::Sum; N],
+    x: &[T; N],
+    y: &mut [T; N],
+    (is_exclusive, join): (bool, &impl Fn(T::Sum, T::Sum) -> T::Sum),
+) {
+    for i in 0..N {
+        let after = join(totals[i], x[i].widen());
+        y[i] = T::narrow(if is_exclusive { totals[i] } else { after });
+        totals[i] = after;
     }
 }
 

@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    Bool, Complex, DType, Inputs, Output, Shape, TensorView, bf16, collected, f16, filled,
+    Bool, Complex, DType, Inputs, Output, Pace, Shape, TensorView, bf16, collected, f16, filled,
     move_elements, n_elements, sort, with_dtype,
 };
 
 use crate::infer::{dims_product, normalize_axis};
 use crate::ops::gather::gather;
 use crate::order::{Sortable, is_comparable};
+
+mod table;
+
+use table::{FEW, Keyed, Table};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -101,10 +105,13 @@ impl Slices {
         Groups::of_sorted(&sorted, |&slice| slice, order, is_sorted)
     }
 
-    /// [`Slices::groups`] of plain elements: a slice of one is sorted together with its index.
-    fn plain_groups<T: Sortable + Copy>(self, x: &[T], is_sorted: bool) -> Result<Groups, OpError> {
+    /// [`Slices::groups`] of plain elements: if there are many groups, a slice of one is sorted together with its index.
+    fn plain_groups<T: Keyed>(self, x: &[T], is_sorted: bool) -> Result<Groups, OpError> {
         if x.len() != self.n {
             return self.groups(x, is_sorted);
+        }
+        if let Some(groups) = Groups::few(x)? {
+            return if is_sorted { groups.sorted(x) } else { Ok(groups) };
         }
         let mut sorted = collected(x.iter().copied().zip(0..))?;
         let order = |a: &(T, usize), b: &(T, usize)| a.0.order(&b.0);
@@ -114,6 +121,34 @@ impl Slices {
 }
 
 impl Groups {
+    /// The groups of elements, in the order of their first occurrence; `None` if they are not few.
+    fn few<T: Keyed>(x: &[T]) -> Result<Option<Self>, OpError> {
+        let mut table = Table::new()?;
+        let (mut place, mut count) = (filled(0, x.len())?, filled(0, FEW)?);
+        let mut pace = Pace::new();
+        for (i, place) in place.iter_mut().enumerate() {
+            pace.go(1)?;
+            let Some(group) = table.group(x, i) else { return Ok(None) };
+            *place = group;
+            count[group] += 1;
+        }
+        let first = table.into_first();
+        count.truncate(first.len());
+        Ok(Some(Self { first, place, count }))
+    }
+
+    /// The same groups of elements, in ascending order of those.
+    fn sorted<T: Keyed>(mut self, x: &[T]) -> Result<Self, OpError> {
+        let mut groups = collected(0..self.first.len())?;
+        sort(&mut groups, &|&a: &usize, &b| x[self.first[a]].order(&x[self.first[b]]))?;
+        let mut ranks = filled(0, groups.len())?;
+        groups.iter().enumerate().for_each(|(rank, &group)| ranks[group] = rank);
+        self.place.iter_mut().for_each(|place| *place = ranks[*place]);
+        let first = collected(groups.iter().map(|&group| self.first[group]))?;
+        let count = collected(groups.iter().map(|&group| self.count[group]))?;
+        Ok(Self { first, count, ..self })
+    }
+
     /// The groups of equal items, of which equal ones are in the order of their slices: the first of a group is the
     /// first that occurs.
     fn of_sorted<I>(
@@ -231,6 +266,26 @@ mod tests {
         assert_eq!(first, ints(&[0, 1, 3, 4]));
         assert_eq!(place, ints(&[0, 1, 1, 2, 3, 3]));
         assert_eq!(count, ints(&[1, 2, 1, 2]));
+    }
+
+    #[test]
+    fn groups_few_and_many_are_the_same_as_by_sorting() {
+        for n_groups in [1, 300, FEW, FEW + 1] {
+            let x: Vec<i64> =
+                (0..3 * n_groups).map(|i| ((i * 7919 % n_groups) as i64) << 40).collect();
+            let slices = Slices { n: x.len(), run: 1 };
+            assert_eq!(Groups::few(&x).unwrap().is_some(), n_groups <= FEW);
+            for is_sorted in [false, true] {
+                let found = slices.plain_groups(&x, is_sorted).unwrap();
+                let expected = slices.groups(&x, is_sorted).unwrap();
+                assert_eq!(found.first, expected.first, "{n_groups}");
+                assert_eq!(found.place, expected.place, "{n_groups}");
+                assert_eq!(found.count, expected.count, "{n_groups}");
+            }
+        }
+        let x = [0.0_f32, f32::NAN, -0.0, -f32::NAN, 1.0];
+        let groups = Groups::few(&x).unwrap().unwrap();
+        assert_eq!(groups.place, [0, 1, 0, 1, 2]);
     }
 
     #[test]
