@@ -207,7 +207,7 @@ impl<'a> Lines<'a> {
     #[inline(always)]
     fn new(axes @ [_, height, width]: &'a [Axis; 3], outside: f32, scratch: &'a mut [f32]) -> Self {
         let len = line_len(width);
-        let n = (SWEEP / len.max(1)).max(LINES).min(height.output);
+        let n = (SWEEP / len).max(LINES).min(height.output.max(1));
         let (padded, scratch) = scratch.split_at_mut(n * len);
         let (phases, folds) = scratch.split_at_mut(n * len);
         for line in padded.chunks_exact_mut(len) {
@@ -242,13 +242,13 @@ impl<'a> Lines<'a> {
                     fold_rows(fold, rows, (), line);
                 }
                 let lines = &self.padded[..ys.len() * len];
-                if width.stride == 1 {
+                if stride(width) == 1 {
                     for ((y, line), out) in ys.zip(lines.chunks_exact(len)).zip(&mut rows) {
                         fold_columns((fold, finish(z, y)), width, (1, line), out);
                     }
                     continue;
                 }
-                let len = len / width.stride;
+                let len = len / stride(width);
                 let folds = &mut self.folds[..(ys.len() - 1) * len + width.output];
                 fold_lines(fold, width, (lines, &mut *self.phases), folds);
                 for ((y, folds), out) in ys.zip(folds.chunks(len)).zip(&mut rows) {
@@ -294,9 +294,15 @@ fn fold_columns<F: Fold>(
     fold_rows(fold, columns, finish, folds);
 }
 
-/// The elements of a line: all that windows read, and a multiple of the stride.
+/// The distance between outputs, if there are several.
+#[inline(always)]
+fn stride(width: &Axis) -> usize {
+    if width.output > 1 { width.stride } else { 1 }
+}
+
+/// The elements of a line: all that windows read, at least one, and a multiple of the stride.
 fn line_len(width: &Axis) -> usize {
-    width.padded().div_ceil(width.stride).saturating_mul(width.stride)
+    width.padded().div_ceil(stride(width)).saturating_mul(stride(width))
 }
 
 /// Copies element `i·stride + p` to element `i` of phase `p`.

@@ -122,6 +122,18 @@ fn taps_beyond_the_padding_are_not_counted() {
 }
 
 #[test]
+fn the_stride_of_one_output_takes_no_memory() {
+    let width = Axis { stride: usize::MAX / 2, ..axis(3, 3, 1, 1, [0, 0]) };
+    let axes = [Axis::UNIT, Axis::UNIT, Axis { output: 1, ..width }];
+    let mut scratch = vec![f32::NAN; Pool::scratch_len(&axes)];
+    assert!(scratch.len() < 1 << 12);
+    let mut out = [0.0; 2];
+    let pool = Pool { isa: Isa::best(), axes, kind: PoolKind::Max };
+    pool.run(&[1.0, 3.0, 2.0, 6.0, 5.0, 4.0], &mut out, &mut scratch);
+    assert_eq!(out, [3.0, 6.0]);
+}
+
+#[test]
 fn scratch_for_huge_axes_does_not_overflow() {
     let huge = Axis { pad: [usize::MAX / 2, 0], ..axis(1, 1, 1, 1, [0, 0]) };
     for width in [huge, Axis { stride: usize::MAX / 2, ..huge }] {
