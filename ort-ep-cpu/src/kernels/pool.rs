@@ -17,6 +17,9 @@ use crate::pieces::{Rows, wanted};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
+/// What a plane costs however small it is, in operations: some 50 ns.
+const PLANE: usize = 1024;
+
 #[derive(Debug)]
 struct PoolKernel {
     cpu: Cpu,
@@ -75,14 +78,15 @@ impl Kernel for PoolKernel {
         let cost = n_outputs.saturating_mul(n_steps);
         let planes = Rows { len: n_outputs, cost };
         // Planes computed between two checks for cancellation; of large ones, parts are.
-        let together = MAX_OPERATIONS / cost.max(1);
+        let is_whole = cost <= MAX_OPERATIONS;
+        let together = (MAX_OPERATIONS / cost.saturating_add(PLANE)).max(1);
         let scratch = (&mut *io.scratch, Pool::scratch_len(axes));
         planes.for_each_with(io.threads, scratch, y, |start, y, scratch| {
-            let planes = (start / n_outputs..).step_by(together.max(1));
-            let pieces = y.chunks_mut(together.max(1) * n_outputs);
+            let pieces = y.chunks_mut(together * n_outputs);
+            let planes = (start / n_outputs..).step_by(together);
             for (plane, y) in wanted(planes.zip(pieces)) {
                 let x = &x[plane * n_inputs..];
-                if together > 0 {
+                if is_whole {
                     Pool { isa, axes: *axes, kind }.run(x, y, scratch);
                     continue;
                 }

@@ -191,6 +191,7 @@ fn each_plane<'a>(
 /// Rows of windows that are folded together.
 struct Lines<'a> {
     axes: &'a [Axis; 3],
+    /// Their number.
     n: usize,
     /// Elements of a line.
     len: usize,

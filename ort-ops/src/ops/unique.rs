@@ -123,8 +123,8 @@ impl Slices {
 impl Groups {
     /// The groups of elements, in the order of their first occurrence; `None` if they are not few.
     fn few<T: Keyed>(x: &[T]) -> Result<Option<Self>, OpError> {
-        let mut table = Table::new()?;
-        let (mut place, mut count) = (filled(0, x.len())?, filled(0, FEW)?);
+        let mut table = Table::new(x.len())?;
+        let (mut place, mut count) = (filled(0, x.len())?, filled(0, FEW.min(x.len()))?);
         let mut pace = Pace::new();
         for (i, place) in place.iter_mut().enumerate() {
             pace.go(1)?;

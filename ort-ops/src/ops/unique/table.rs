@@ -8,8 +8,6 @@ use crate::order::Sortable;
 
 /// The most groups of a table.
 pub(super) const FEW: usize = 1 << 12;
-/// Slots of the table: at most half are in use.
-const SLOTS: usize = 2 * FEW;
 
 /// A plain element whose equals have the same key.
 pub(super) trait Keyed: Sortable + Copy {
@@ -59,7 +57,8 @@ pub(super) struct Table {
     /// Random, so that nobody can choose elements that share a slot.
     offset: u64,
     factor: u64,
-    /// A group, plus 1, is in the slot of its key, or in the next one that was free.
+    /// A group, plus 1, is in the slot of its key, or in the next one that was free. A power of two, at most half of which
+    /// are in use.
     slots: Vec<u16>,
     /// The first element of each group.
     first: Vec<usize>,
@@ -67,14 +66,16 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Without groups.
-    pub(super) fn new() -> Result<Self, TensorError> {
+    /// Without groups, for at most [`FEW`] of so many elements.
+    pub(super) fn new(n_elements: usize) -> Result<Self, TensorError> {
         let random = RandomState::new();
         let [offset, factor] = [0, 1].map(|i| random.hash_one(i) | 1);
-        Ok(Self { offset, factor, slots: filled(0, SLOTS)?, first: filled(0, FEW)?, n: 0 })
+        let most = FEW.min(n_elements);
+        let slots = filled(0, (2 * most).next_power_of_two())?;
+        Ok(Self { offset, factor, slots, first: filled(0, most)?, n: 0 })
     }
 
-    /// The group of an element, a new one if none is equal; `None` if there are [`FEW`].
+    /// The group of an element, a new one if none is equal; `None` if there is no room for it.
     pub(super) fn group<T: Keyed>(&mut self, x: &[T], i: usize) -> Option<usize> {
         let mut at = self.slot(x[i].key());
         while self.slots[at] > 0 {
@@ -82,7 +83,7 @@ impl Table {
             if x[self.first[group]].order(&x[i]).is_eq() {
                 return Some(group);
             }
-            at = (at + 1) % SLOTS;
+            at = (at + 1) & (self.slots.len() - 1);
         }
         let group = self.n;
         *self.first.get_mut(group)? = i;
@@ -94,7 +95,7 @@ impl Table {
     #[expect(clippy::cast_possible_truncation, reason = "the low bits choose a slot")]
     fn slot(&self, key: u64) -> usize {
         let product = u128::from(key ^ self.offset) * u128::from(self.factor);
-        ((product >> 64) as u64 ^ product as u64) as usize % SLOTS
+        ((product >> 64) as u64 ^ product as u64) as usize & (self.slots.len() - 1)
     }
 
     /// The first element of each group.
