@@ -394,28 +394,3 @@ fn a_mapped_row_is_the_row_in_place() {
     sub_from_scalar(Isa::best(), &mut y, 1.0);
     assert!(y.iter().eq(expected.iter().map(|x| 1.0 - x).collect::<Vec<_>>().iter()));
 }
-
-#[test]
-fn what_is_hidden_may_be_nan() {
-    let n = 67;
-    let x: Vec<f32> = (0..n).map(|i| if i % 5 == 0 { f32::NAN } else { i as f32 }).collect();
-    let flags: Vec<i32> = (0..n).map(|i| i % 3 - 1).collect();
-    let bytes: Vec<u8> = (0..n).map(|i| if i % 4 == 0 { 0 } else { 7 }).collect();
-    for isa in Isa::all() {
-        for bias in [-10_000.0, f32::NEG_INFINITY] {
-            let mut found = x.clone();
-            add_bias_where(isa, &mut found, &flags, bias);
-            for (i, (found, x)) in found.iter().zip(&x).enumerate() {
-                let hidden = if bias.is_finite() { x + bias } else { bias };
-                let expected = if flags[i] <= 0 { hidden } else { *x };
-                assert_eq!(found.to_bits(), expected.to_bits(), "{i}: {found}, not {expected}");
-            }
-        }
-        let mut found = x.clone();
-        hide_where(isa, &mut found, &bytes);
-        for (i, (found, x)) in found.iter().zip(&x).enumerate() {
-            let expected = if bytes[i] == 0 { f32::NEG_INFINITY } else { *x };
-            assert_eq!(found.to_bits(), expected.to_bits(), "{i}: {found}, not {expected}");
-        }
-    }
-}
