@@ -7,7 +7,7 @@ use ort_kernels::{Isa, Task};
 use ort_ops::arithmetic::Arithmetic;
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::cumulative::{Cumulative, Fold};
-use ort_tensor::{DType, Element, Number, Pace, Shape, TensorError, n_elements};
+use ort_tensor::{DType, Element, Number, Pace, Shape, n_elements};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Team;
@@ -145,12 +145,11 @@ impl<T: Running> Lanes<'_, T> {
     }
 
     #[inline(always)]
-    fn by<const LANES: usize>(mut self, identity: T::Sum, join: impl Fn(T::Sum, T::Sum) -> T::Sum) {
-        let inner = self.inner;
+    fn by<const LANES: usize>(self, identity: T::Sum, join: impl Fn(T::Sum, T::Sum) -> T::Sum) {
+        let Self { op, x, y, inner } = self;
+        let n = x.len() / inner;
         let mut pace = Pace::new();
         if inner == 1 {
-            let Self { op, x, y, .. } = self;
-            let n = x.len();
             let mut total = identity;
             for first in (0..n).step_by(Pace::STEP) {
                 let piece = first..n.min(first + Pace::STEP);
@@ -166,52 +165,49 @@ impl<T: Running> Lanes<'_, T> {
             }
             return;
         }
-        for j in (0..inner).step_by(LANES) {
-            // Of a constant number of lanes, the totals stay in registers.
-            let width = LANES.min(inner - j);
-            let done = if width == LANES {
-                self.accumulate((&mut [identity; LANES], j), &join, &mut pace)
-            } else {
-                self.accumulate((&mut [identity; LANES][..width], j), &join, &mut pace)
-            };
-            if done.is_err() {
+        let whole = inner / LANES * LANES;
+        for j in (0..whole).step_by(LANES) {
+            let mut totals = [identity; LANES];
+            for k in 0..n {
+                if pace.go(LANES).is_err() {
+                    return;
+                }
+                let at = if op.reverse { n - 1 - k } else { k } * inner + j;
+                if let (Some(x), Some(y)) = (x[at..].first_chunk(), y[at..].first_chunk_mut()) {
+                    step::<T, LANES>(&mut totals, x, y, (op.exclusive, &join));
+                }
+            }
+        }
+        let mut totals = [identity; LANES];
+        let totals = &mut totals[..inner - whole];
+        for k in 0..n {
+            if pace.go(totals.len()).is_err() {
                 return;
+            }
+            let at = if op.reverse { n - 1 - k } else { k } * inner + whole;
+            let (x, y) = (&x[at..][..totals.len()], &mut y[at..][..totals.len()]);
+            for ((total, x), y) in totals.iter_mut().zip(x).zip(y) {
+                let after = join(*total, x.widen());
+                *y = T::narrow(if op.exclusive { *total } else { after });
+                *total = after;
             }
         }
     }
-
-    /// Accumulates as many lanes as there are totals, from lane `j` on.
-    #[inline(always)]
-    fn accumulate(
-        &mut self,
-        (totals, j): (&mut [T::Sum], usize),
-        join: &impl Fn(T::Sum, T::Sum) -> T::Sum,
-        pace: &mut Pace,
-    ) -> Result<(), TensorError> {
-        let n = self.x.len() / self.inner;
-        for k in 0..n {
-            pace.go(totals.len())?;
-            let at = if self.op.reverse { n - 1 - k } else { k } * self.inner + j;
-            let x = &self.x[at..][..totals.len()];
-            step(totals, x, &mut self.y[at..][..x.len()], (self.op.exclusive, join));
-        }
-        Ok(())
-    }
 }
 
-/// Accumulates one more element of each lane. The operands are parameters of their own, so that none is taken to overlap
-/// another.
+/// Accumulates one more element of each lane. With slices in place of arrays, the compiler keeps totals in memory: twice the
+/// time.
 #[inline(always)]
-fn step<T: Running>(
-    totals: &mut [T::Sum],
-    x: &[T],
-    y: &mut [T],
+fn step<T: Running, const N: usize>(
+    totals: &mut [T::Sum; N],
+    x: &[T; N],
+    y: &mut [T; N],
     (is_exclusive, join): (bool, &impl Fn(T::Sum, T::Sum) -> T::Sum),
 ) {
-    for ((total, x), y) in totals.iter_mut().zip(x).zip(y) {
-        let after = join(*total, x.widen());
-        *y = T::narrow(if is_exclusive { *total } else { after });
-        *total = after;
+    for i in 0..N {
+        let after = join(totals[i], x[i].widen());
+        y[i] = T::narrow(if is_exclusive { totals[i] } else { after });
+        totals[i] = after;
     }
 }
 
