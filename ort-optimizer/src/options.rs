@@ -125,6 +125,9 @@ pub struct Options {
     pub nchwc_block_size: Option<usize>,
     /// The limit of all folded constants, in bytes.
     pub max_folded_bytes: usize,
+    /// The `accuracy_level` of MatMulNBits made of products with dequantized weights: 0 for floats; 4 rounds their left
+    /// operands to 8 bits, by blocks.
+    pub matmul_nbits_accuracy_level: u8,
 }
 
 impl Default for Options {
@@ -139,6 +142,7 @@ impl Default for Options {
             stop_after: None,
             nchwc_block_size: None,
             max_folded_bytes: 1 << 30,
+            matmul_nbits_accuracy_level: 0,
         }
     }
 }

@@ -153,6 +153,14 @@ impl SessionBuilder {
         self
     }
 
+    /// The `accuracy_level` of the MatMulNBits that replaces a product with dequantized weights: 0, the default, for
+    /// floats; 4 permits rounding its left operand to 8 bits, by blocks.
+    #[must_use]
+    pub fn matmul_nbits_accuracy_level(mut self, level: u8) -> Self {
+        self.options.matmul_nbits_accuracy_level = level;
+        self
+    }
+
     /// Whether MatMulNBits of `accuracy_level` 4 quantizes activations to 8 bits by block; it does by
     /// default.
     #[must_use]

@@ -9,8 +9,8 @@
 //! **Floats** ([`Weights::times_floats`]): for a few rows. A block is summed in two chains of
 //! multiply-adds of `a·(q − middle)`, joined, minus `zero·Σa`, times the scale, and added to the
 //! sum of the previous blocks. Error: at most `γ(k+4)·Σ|a|·(|q − middle| + |zero|)·|scale|`.
-//! For more rows, use [`Gemm`](crate::gemm::Gemm), which accepts [`Weights`] as its right operand: each
-//! weight is then rounded twice, with the error of that product.
+//! For more than [`Format::few_rows`], use [`Gemm`](crate::gemm::Gemm), which accepts [`Weights`] as its right
+//! operand: each weight is then rounded twice, with the error of that product.
 //!
 //! **Bytes** ([`Weights::times_bytes`]): A is quantized by block, [`quantize_blocks`], sums of a block
 //! are exact in i32 and f32, and the blocks form one chain of multiply-adds:

@@ -15,34 +15,42 @@ impl Panels for Weights<'_> {
 per_isa! {
     /// Dequantizes weights starting at row `first`, to `[k][nr]`.
     fn unpack<FMA>(panel: &Panel<'_>, first: usize, to: &mut [f32]) {
-        match panel.format.nr {
-            8 => unpack_rows::<8>(panel, first, to),
-            16 => unpack_rows::<16>(panel, first, to),
-            _ => unpack_rows::<32>(panel, first, to),
+        let format = panel.format;
+        let nr = format.nr;
+        let words = panel.quantized.as_chunks::<WORD>().0;
+        let (mask, middle) = ((1_u32 << format.bits) - 1, format.middle() as f32);
+        for (k, to) in (first..).zip(to.chunks_exact_mut(nr)) {
+            let (word, i) = (k / format.step(), k % format.step());
+            let words = &words[word * nr..][..nr];
+            let shift = 8 * (i % WORD) + format.bits * (i / WORD);
+            let quantized = words.iter().map(|word| (u32::from_le_bytes(*word) >> shift) & mask);
+            let block = k / format.block * nr;
+            let scales = &panel.scales[block..][..nr];
+            match (panel.table, panel.zeros.get(block..block + nr)) {
+                (None, None) => {
+                    for ((to, value), scale) in to.iter_mut().zip(quantized).zip(scales) {
+                        *to = (value.cast_signed() as f32 - middle) * scale;
+                    }
+                }
+                (None, Some(zeros)) => {
+                    let by_column = zeros.iter().zip(scales);
+                    for ((to, value), (zero, scale)) in to.iter_mut().zip(quantized).zip(by_column) {
+                        *to = (value.cast_signed() as f32 - middle - zero) * scale;
+                    }
+                }
+                (Some(table), zeros) => {
+                    // Looking up takes one element at a time, what follows does not.
+                    for (to, value) in to.iter_mut().zip(quantized) {
+                        *to = table[value as usize % table.len()];
+                    }
+                    for (to, zero) in to.iter_mut().zip(zeros.unwrap_or_default()) {
+                        *to -= zero;
+                    }
+                    for (to, scale) in to.iter_mut().zip(scales) {
+                        *to *= scale;
+                    }
+                }
+            }
         }
-    }
-}
-
-#[inline(always)]
-fn unpack_rows<const NR: usize>(panel: &Panel<'_>, first: usize, to: &mut [f32]) {
-    let format = panel.format;
-    let words = panel.quantized.as_chunks::<WORD>().0.as_chunks::<NR>().0;
-    let (scales, zeros) = (panel.scales.as_chunks::<NR>().0, panel.zeros.as_chunks::<NR>().0);
-    let (mask, middle) = ((1_u32 << format.bits) - 1, format.middle() as f32);
-    for (k, to) in (first..).zip(to.as_chunks_mut::<NR>().0) {
-        let (word, i) = (&words[k / format.step()], k % format.step());
-        let shift = 8 * (i % WORD) + format.bits * (i / WORD);
-        let scale = &scales[k / format.block];
-        for j in 0..NR {
-            let value = (u32::from_le_bytes(word[j]) >> shift) & mask;
-            to[j] = match panel.table {
-                None => value.cast_signed() as f32 - middle,
-                Some(table) => table[value as usize % table.len()],
-            };
-        }
-        if let Some(zeros) = zeros.get(k / format.block) {
-            (0..NR).for_each(|j| to[j] -= zeros[j]);
-        }
-        (0..NR).for_each(|j| to[j] *= scale[j]);
     }
 }

@@ -161,6 +161,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("QDQConstantFolding", "quantized"),
     ("MatMulIntegerToFloatFusion", "its own tests"),
     ("DynamicQuantizeMatMulFusion", "its own tests"),
+    ("DQMatMulNBitsFusion", "its own tests"),
     ("MatMulNBitsFusion", "its own tests"),
     ("NchwcLowering", "blocks"),
     ("NhwcTransformer", "transposes::images"),

@@ -20,12 +20,15 @@ impl SessionBuilder {
         let number = |n: &Option<usize>| n.map(|n| n.to_string()).unwrap_or_default();
         let folded = self.options.max_folded_bytes;
         let folded = Some(folded).filter(|&n| n != Options::default().max_folded_bytes);
+        let accuracy = usize::from(self.options.matmul_nbits_accuracy_level);
+        let accuracy = Some(accuracy).filter(|&level| level != 0);
         for (what, text) in [
             ("without", list(disabled)),
             ("with", list(enabled)),
             ("rewrites", number(stop_after)),
             ("blocks", number(nchwc_block_size)),
             ("folded bytes", number(&folded)),
+            ("accuracy level", number(&accuracy)),
             ("operators", list(&operators)),
             ("dimensions", self.free_dims.to_text()),
             ("unpacked", if self.skips_packing { "constants" } else { "" }.to_owned()),

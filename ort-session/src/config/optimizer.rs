@@ -121,26 +121,37 @@ pub(super) const KEYS: &[ConfigKey] = &[
         ANY_FLAG,
         "Integer products are exact on every processor: none saturates.",
     ),
-    idle(
+    acts(
         "session.qdq_matmulnbits_accuracy_level",
-        "4",
-        Choices(&[("0", |_| {}), ("1", |_| {}), ("2", |_| {}), ("3", |_| {}), ("4", |_| {})]),
-        "Other matrix products are not converted to MatMulNBits; existing nodes have their own \
-         level.",
-    ),
+        "0",
+        Choices(&[
+            ("0", |b| b.options.matmul_nbits_accuracy_level = 0),
+            ("1", |b| b.options.matmul_nbits_accuracy_level = 1),
+            ("2", |b| b.options.matmul_nbits_accuracy_level = 2),
+            ("3", |b| b.options.matmul_nbits_accuracy_level = 3),
+            ("4", |b| b.options.matmul_nbits_accuracy_level = 4),
+        ]),
+        "The accuracy level of the MatMulNBits that replaces a product with dequantized weights: \
+         below 4 its activations are floats, at 4 they are quantized to 8 bits, block by block. \
+         ONNX Runtime's default is 4.",
+    )
+    .method("matmul_nbits_accuracy_level"),
     idle(
         "session.qdq_matmulnbits_block_size",
         "0",
         Form("a number of at least -1", |_, text| text.parse::<i64>().is_ok_and(|n| n >= -1)),
-        "Other matrix products are not converted to MatMulNBits; existing nodes have their own \
-         block size.",
+        "A scale that holds for a whole column is repeated for blocks of a suitable size: the \
+         results are the same for every size.",
     ),
-    idle(
+    acts(
         "session.enable_dq_matmulnbits_fusion",
-        "0",
-        ANY_FLAG,
-        "Other matrix products are not converted to MatMulNBits.",
-    ),
+        "1",
+        Flag(|b, is_on| turn(b, &["DQMatMulNBitsFusion"], is_on)),
+        "0 dequantizes weights of few bits when the model is loaded. In ONNX Runtime, 0 leaves a \
+         part of this to QDQSelectorActionTransformer.",
+    )
+    .method("disable_optimizers")
+    .flag("--disable DQMatMulNBitsFusion"),
     idle("session.disable_aot_function_inlining", "0", ANY_FLAG, NO_FUNCTIONS),
     idle("session.function_expansion_byte_limit", "0", ANY_NUMBER, NO_FUNCTIONS),
     idle("session.function_expansion_node_limit", "0", ANY_NUMBER, NO_FUNCTIONS),

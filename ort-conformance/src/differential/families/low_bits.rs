@@ -28,20 +28,29 @@ pub(super) fn gather(net: &mut Net<'_>) -> Vec<Value> {
     vec![Value { name, shape: Vec::new(), size: 1.0, error: 0.0 }]
 }
 
-/// MatMul and Gemm of weights that are dequantized by block.
+/// MatMul and Gemm of weights that are dequantized by block, or by column.
 pub(super) fn dequantized(net: &mut Net<'_>) -> Vec<Value> {
     let [m, n, k] = sizes(net);
-    let (dtype, bits) = net.draw.pick(&[("int4", 4), ("uint4", 4), ("int8", 8), ("uint8", 8)]);
-    let block = net.draw.pick(&[32, 16, 64, 128, 256, 8]);
+    let (dtype, bits) = net.draw.pick(&[
+        ("int4", 4),
+        ("uint4", 4),
+        ("int8", 8),
+        ("uint8", 8),
+        ("int2", 2),
+        ("uint2", 2),
+    ]);
+    // Without blocks, there is a scale for each column.
+    let block = net.draw.pick(&[32, 16, 64, 128, 256, 8, 48, 1024, 0]);
     let is_transposed = net.draw.one_in(2);
     let shape = |len: usize| if is_transposed { [n, len] } else { [len, n] };
     let a = net.input(&[m, k]);
     let w = net.any('w', "", dtype, &shape(k));
-    let scales = net.positive('w', &shape(k.div_ceil(block)));
-    let zeros = net.any('w', "", dtype, &shape(k.div_ceil(block)));
+    let of_scales = if block == 0 { vec![n] } else { shape(k.div_ceil(block)).to_vec() };
+    let scales = net.positive('w', &of_scales);
+    let zeros = net.any('w', "", dtype, &of_scales);
     let zeros = if net.draw.one_in(2) { zeros.name.as_str() } else { "_" };
-    let op =
-        format!("DequantizeLinear-21 [axis: {}, block_size: {block}]", u8::from(is_transposed));
+    let axis = u8::from(is_transposed == (block != 0));
+    let op = format!("DequantizeLinear-21 [axis: {axis}, block_size: {block}]");
     let d = net.node(&op, &[&w.name, &scales.name, zeros]);
     let bias = net.scaled('w', &[n], 1);
     let transposed = u8::from(is_transposed);

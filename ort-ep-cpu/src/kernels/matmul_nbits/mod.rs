@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! accuracy_level 4:        A is quantized by block, int8 products
-//! else, up to FEW rows:    weights are dequantized in registers
+//! else, for few rows:      weights are dequantized in registers
 //! else:                    weights are dequantized to panels of an f32 product
 //! ```
 //! 16-bit floats are widened first, and results rounded to them once.
@@ -31,10 +31,6 @@ use crate::summand::Summand;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// The maximum number of rows for which weights are dequantized in registers, again for every few rows: at 79 GFLOP/s of
-/// 118 on Zen 4. Writing them as panels takes as long as 30 rows, after which the product is faster.
-const FEW: usize = 64;
-
 /// The format of A in the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
@@ -48,6 +44,8 @@ struct NBitsKernel {
     weights: PackedWeights,
     dtype: DType,
     form: Form,
+    /// The maximum number of rows for which weights are dequantized in registers.
+    few_rows: usize,
 }
 
 /// Prepared state for one shape signature.
@@ -72,7 +70,8 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
         false => (Form::Floats, float_variant(isa).nr),
     };
     let Some(weights) = PackedWeights::compile(compiler, operand, nr) else { return Ok(None) };
-    Ok(Some(Box::new(NBitsKernel { cpu: compiler.cpu, weights, dtype, form })))
+    let few_rows = weights.format.few_rows(isa, weights.has_table());
+    Ok(Some(Box::new(NBitsKernel { cpu: compiler.cpu, weights, dtype, form, few_rows })))
 }
 
 /// The offsets of operands in scratch, in bytes; each is aligned to a cache line.
@@ -92,6 +91,7 @@ struct Room {
 struct Parts<'a> {
     isa: Isa,
     m: usize,
+    is_few: bool,
     weights: ort_kernels::gemm_nbits::Weights<'a>,
     left: Left<'a>,
 }
@@ -128,7 +128,7 @@ impl Product for Parts<'_> {
         let part = (region.rows.clone(), region.columns.clone());
         match &self.left {
             Left::Bytes(a) => self.weights.times_bytes(self.isa, a, part, c),
-            Left::Floats(a) if self.m <= FEW => self.weights.times_floats(self.isa, a, part, c),
+            Left::Floats(a) if self.is_few => self.weights.times_floats(self.isa, a, part, c),
             Left::Floats(a) => self.gemm(a).run(region, c, scratch),
         }
     }
@@ -141,7 +141,7 @@ const fn lines(n_bytes: usize) -> usize {
 impl NBitsKernel {
     fn room(&self, m: usize) -> Room {
         let (f32s, format) = (|len: usize| lines(len * size_of::<f32>()), self.weights.format);
-        let (is_f32, is_few) = (self.dtype == DType::F32, m <= FEW);
+        let (is_f32, is_few) = (self.dtype == DType::F32, m <= self.few_rows);
         let is_padded = format.padded_k() != format.k && is_few && self.form == Form::Floats;
         let only_if = |is_needed, n_bytes| if is_needed { n_bytes } else { 0 };
         let needs_sums = self.form == Form::Floats && is_few && self.weights.has_zeros();
@@ -160,17 +160,18 @@ impl NBitsKernel {
 
     /// The row stride of floats: for few rows, blocks are padded.
     fn stride(&self, m: usize) -> usize {
-        let is_whole = self.form == Form::Floats && m <= FEW;
+        let is_whole = self.form == Form::Floats && m <= self.few_rows;
         if is_whole { self.weights.format.padded_k() } else { self.weights.format.k }
     }
 
     /// Elements of scratch per thread for a product of `m` rows.
     fn scratch_len(&self, m: usize) -> usize {
-        if self.form == Form::Bytes || m <= FEW {
+        if self.form == Form::Bytes || m <= self.few_rows {
             return 0;
         }
         let left = Left::Floats(Floats { a: &[], stride: 0, sums: &[] });
-        let parts = Parts { isa: self.cpu.isa, m, weights: self.weights.weights(None), left };
+        let weights = self.weights.weights(None);
+        let parts = Parts { isa: self.cpu.isa, m, is_few: false, weights, left };
         parts.gemm(&Floats { a: &[], stride: 0, sums: &[] }).scratch_len(m)
     }
 
@@ -291,7 +292,8 @@ impl Kernel for NBitsKernel {
         }
         let a = self.widened(io.inputs.tensor(0)?, stride, &mut floats(a)[..])?;
         let left = self.left((a, stride, m), (quantized, floats(by_block)), io.threads);
-        let parts = Parts { isa, m, weights: self.weights.weights(bias), left };
+        let is_few = m <= self.few_rows;
+        let parts = Parts { isa, m, is_few, weights: self.weights.weights(bias), left };
         let mut run = |y: &mut [f32]| {
             let along = if m > n { Along::Rows } else { Along::Columns };
             let cut = Cut::new(isa, [m, n], n_parts(io.threads, self.cost(m)), along);

@@ -91,6 +91,10 @@ impl PackedWeights {
         self.zeros.is_some()
     }
 
+    pub(super) fn has_table(&self) -> bool {
+        self.table.is_some()
+    }
+
     pub(super) fn weights<'a>(&'a self, bias: Option<&'a [f32]>) -> Weights<'a> {
         Weights {
             format: self.format,

@@ -9,12 +9,11 @@
 //! session.enable_quant_qdq_cleanup = 1       with QDQFinalCleanupTransformer
 //! ```
 //! QDQS8ToU8Transformer and Avx2WeightS8ToU8 (session.qdqisint8allowed, session.x64quantprecision)
-//! are not needed: kernels support both signs, and their sums do not saturate. Nor is
-//! DQMatMulNBitsFusion: a float product with weights that are dequantized once is faster than one with weights of few
-//! bits, for which there is no kernel.
+//! are not needed: kernels support both signs, and their sums do not saturate.
 
 mod biased;
 mod bounds;
+mod nbits;
 mod values;
 
 // One per line.
@@ -27,6 +26,7 @@ passes! {
     qdq_selector_action,
     matmul_integer_to_float_fusion,
     dynamic_quantize_matmul_fusion,
+    dq_matmul_nbits_fusion,
     matmul_nbits_fusion,
     qdq_final_cleanup,
     qdq_constant_folding,

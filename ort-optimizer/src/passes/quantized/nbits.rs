@@ -1,0 +1,260 @@
+//! Weights that a DequantizeLinear computes, as those of MatMulNBits.
+
+use ort_graph::{Attr, Attrs, Graph, NewNode, Node, Patch, ValueId};
+use ort_ops::ops::quantization::DequantizeLinear;
+use ort_ops::ops::transpose::Transpose;
+use ort_tensor::{DType, Element, Tensor, TensorError, bf16, collected, f16, with_dtype};
+
+use crate::pass::Refusal;
+
+/// The largest block of MatMulNBits; longer ones are split.
+const LARGEST_BLOCK: usize = 256;
+/// The smallest block of MatMulNBits.
+const SMALLEST_BLOCK: usize = 16;
+/// The block of weights whose scales hold for whole columns.
+const COLUMN_BLOCK: usize = 128;
+
+/// Constant weights of 2, 4 or 8 bits, `k` of them in each of `n` columns, with constant scales.
+pub(super) struct Weights<'a> {
+    quantized: &'a Tensor,
+    scales: &'a Tensor,
+    zeros: Option<&'a Tensor>,
+    layout: Layout,
+    scaling: Scaling,
+    /// The block of MatMulNBits.
+    block: usize,
+}
+
+/// Where a quantized value lies.
+#[derive(Clone, Copy)]
+struct Layout {
+    k: usize,
+    n: usize,
+    /// Whether they are stored as `[n, k]`.
+    is_transposed: bool,
+    format: Format,
+}
+
+/// A type of quantized values.
+#[derive(Clone, Copy)]
+struct Format {
+    bits: usize,
+    /// The highest bit of signed integers: flipped, they are unsigned, and larger by half of the range.
+    sign: u8,
+}
+
+/// Which scale is that of a block.
+#[derive(Clone, Copy)]
+enum Scaling {
+    Whole,
+    Columns,
+    /// One for `size` values of a column, with the distances of blocks and columns.
+    Blocks { size: usize, strides: [usize; 2] },
+}
+
+impl<'a> Weights<'a> {
+    /// The weights of `b`, which is `[k, n]`, or `[n, k]` if it `is_transposed`: those of a DequantizeLinear, with or
+    /// without a Transpose after it. `None` if `b` is computed otherwise.
+    pub(super) fn of(
+        graph: &'a Graph,
+        b: ValueId,
+        is_transposed: bool,
+    ) -> Result<Option<Self>, Refusal> {
+        let Some((node, is_transposed)) = dequantized(graph, b, is_transposed) else {
+            return Ok(None);
+        };
+        let Some(op) = node.operator::<DequantizeLinear>() else { return Ok(None) };
+        let input = |index: usize| node.inputs.get(index).copied().flatten();
+        let constant = |index: usize| input(index).and_then(|value| graph.constant(value));
+        let (Some(quantized), Some(scales), zeros) = (constant(0), constant(1), constant(2)) else {
+            return Ok(None);
+        };
+        let Some(format) = Format::of(quantized.dtype()) else { return Ok(None) };
+        if input(2).is_some() && zeros.is_none() {
+            return Err(Refusal("its zero points are not constant"));
+        }
+        if op.output_dtype.is_some_and(|dtype| dtype != scales.dtype()) {
+            return Err(Refusal("its scales have another type than its weights"));
+        }
+        let (k, n) = match *quantized.shape() {
+            [k, n] if !is_transposed => (k, n),
+            [n, k] if is_transposed => (k, n),
+            _ => return Err(Refusal("its weights are not a matrix")),
+        };
+        let granularity = op.granularity;
+        let is_along_k = granularity.axis.rem_euclid(2) == i64::from(is_transposed);
+        let (scaling, n_scales) = match granularity.block_size {
+            _ if scales.len() == 1 => (Scaling::Whole, 1),
+            0 if !is_along_k => (Scaling::Columns, n),
+            size @ 1.. if is_along_k => {
+                let n_blocks = k.div_ceil(size);
+                let strides = if is_transposed { [1, n_blocks] } else { [n, 1] };
+                (Scaling::Blocks { size, strides }, n_blocks * n)
+            }
+            _ => return Err(Refusal("its scales are not one per block of a column")),
+        };
+        let is_size = |tensor: &Tensor| tensor.len() == n_scales;
+        if !is_size(scales) || !zeros.is_none_or(is_size) || k.min(n) == 0 {
+            return Err(Refusal("its weights, scales and zero points have different sizes"));
+        }
+        let layout = Layout { k, n, is_transposed, format };
+        let block = scaling.block(layout)?;
+        Ok(Some(Self { quantized, scales, zeros, layout, scaling, block }))
+    }
+
+    /// Adds MatMulNBits of `a` and the weights.
+    pub(super) fn product(
+        &self,
+        a: ValueId,
+        name: &str,
+        accuracy_level: i64,
+        patch: &mut Patch,
+    ) -> Result<ValueId, Refusal> {
+        let Layout { k, n, format, .. } = self.layout;
+        let weights = self.rows().map_err(no_memory)?;
+        let scales = with_dtype!(self.scales.dtype(), [f32, f16, bf16],
+            T => self.scales.as_slice::<T>().and_then(|scales| {
+                Tensor::from_slice(&[n, self.n_blocks()], &self.by_column(scales)?)
+            }).map_err(no_memory)?,
+            else => return Err(Refusal("its scales are not floats")));
+        let mut inputs = vec![
+            Some(a),
+            Some(patch.constant("weight", weights)?),
+            Some(patch.constant("scale", scales)?),
+        ];
+        if let Some(zeros) = self.zero_points().map_err(no_memory)? {
+            inputs.push(Some(patch.constant("zero_point", zeros)?));
+        }
+        let sizes = [("K", k), ("N", n), ("bits", format.bits), ("block_size", self.block)];
+        let attrs = Attrs::new().with("accuracy_level", Attr::Int(accuracy_level));
+        let attrs = sizes.into_iter().fold(attrs, |attrs, (name, size)| {
+            attrs.with(name, Attr::Int(i64::try_from(size).unwrap_or(i64::MAX)))
+        });
+        Ok(patch.output_of(NewNode {
+            name: name.to_owned(),
+            domain: "com.microsoft".to_owned(),
+            op_type: "MatMulNBits".to_owned(),
+            since_version: 1,
+            inputs,
+            attrs,
+            ..NewNode::default()
+        })?)
+    }
+
+    fn n_blocks(&self) -> usize {
+        self.layout.k.div_ceil(self.block)
+    }
+
+    /// The values, column by column, in whole blocks; written when they are read.
+    fn rows(&self) -> Result<Tensor, TensorError> {
+        let (layout, quantized) = (self.layout, self.quantized.clone());
+        let shape = [layout.n, self.n_blocks(), self.block * layout.format.bits / 8];
+        Tensor::deferred(DType::U8, &shape, move |rows| {
+            let view = quantized.unaligned_view();
+            layout.write_rows(view.as_bytes().unwrap_or_default(), rows);
+        })
+    }
+
+    /// The zero points, packed column by column; `None` if all are the middle of the range.
+    fn zero_points(&self) -> Result<Option<Tensor>, TensorError> {
+        let Format { bits, sign } = self.layout.format;
+        let Some(zeros) = self.zeros else {
+            let n_bytes = self.layout.n * (self.n_blocks() * bits).div_ceil(8);
+            let are_middle = sign != 0;
+            return if are_middle { Ok(None) } else { Tensor::zeros(DType::U8, &[n_bytes]).map(Some) };
+        };
+        let view = zeros.unaligned_view();
+        let bytes = view.as_bytes().unwrap_or_default();
+        let zeros = collected((0..zeros.len()).map(|i| self.layout.format.at(bytes, i)))?;
+        let middle = 1 << (bits - 1);
+        if zeros.iter().all(|&zero| zero == middle) {
+            return Ok(None);
+        }
+        let mut packed = Vec::new();
+        for column in self.by_column(&zeros)?.chunks(self.n_blocks()) {
+            packed.extend(column.chunks(8 / bits).map(|values| {
+                let shifted = values.iter().enumerate().map(|(i, value)| value << (i * bits));
+                shifted.fold(0, |byte, value| byte | value)
+            }));
+        }
+        Tensor::from_slice(&[packed.len()], &packed).map(Some)
+    }
+
+    /// What belongs to each block, column by column.
+    fn by_column<T: Element + Copy>(&self, of_blocks: &[T]) -> Result<Vec<T>, TensorError> {
+        let places = (0..self.layout.n).flat_map(|n| (0..self.n_blocks()).map(move |b| (n, b)));
+        collected(places.map(|(n, b)| match self.scaling {
+            Scaling::Whole => of_blocks[0],
+            Scaling::Columns => of_blocks[n],
+            Scaling::Blocks { size, strides } => {
+                of_blocks[b * self.block / size * strides[0] + n * strides[1]]
+            }
+        }))
+    }
+}
+
+/// The DequantizeLinear, or what else computes `b` or its transpose, and whether it `is_transposed`.
+fn dequantized(graph: &Graph, b: ValueId, is_transposed: bool) -> Option<(&Node, bool)> {
+    let (id, _) = graph.producer(b)?;
+    let node = graph.node(id);
+    let Some(transpose) = node.operator::<Transpose>() else { return Some((node, is_transposed)) };
+    let is_swap = transpose.perm.as_deref().is_none_or(|perm| perm == [1, 0]);
+    let (id, _) = graph.producer(node.inputs.first().copied().flatten().filter(|_| is_swap)?)?;
+    Some((graph.node(id), !is_transposed))
+}
+
+fn no_memory(_: TensorError) -> Refusal {
+    Refusal("there is no memory for its weights")
+}
+
+impl Scaling {
+    /// The block of MatMulNBits: a power of two that no scale ends in.
+    fn block(self, layout: Layout) -> Result<usize, Refusal> {
+        match self {
+            Scaling::Blocks { size, .. } => {
+                let block = (1 << size.trailing_zeros()).min(LARGEST_BLOCK);
+                let is_block = block >= SMALLEST_BLOCK;
+                is_block.then_some(block).ok_or(Refusal("its blocks are not multiples of 16"))
+            }
+            _ if layout.format.bits == 8 => Err(Refusal("its weights of 8 bits have no blocks")),
+            _ => Ok(layout.k.next_power_of_two().clamp(SMALLEST_BLOCK, COLUMN_BLOCK)),
+        }
+    }
+}
+
+impl Format {
+    fn of(dtype: DType) -> Option<Self> {
+        let sign = match dtype {
+            DType::U2 | DType::U4 | DType::U8 => 0,
+            DType::I2 | DType::I4 | DType::I8 => 1 << (dtype.bits() - 1),
+            _ => return None,
+        };
+        Some(Self { bits: dtype.bits(), sign })
+    }
+
+    /// Value `i`, unsigned.
+    fn at(self, bytes: &[u8], i: usize) -> u8 {
+        let per_byte = 8 / self.bits;
+        let value = bytes[i / per_byte] >> (i % per_byte * self.bits) & (u8::MAX >> (8 - self.bits));
+        value ^ self.sign
+    }
+}
+
+impl Layout {
+    /// Writes unsigned values, column by column, to bytes that are zero.
+    fn write_rows(self, quantized: &[u8], rows: &mut [u8]) {
+        /// Columns whose bytes are written in turn, so that values of a row are read in turn.
+        const TILE: usize = 64;
+        let (bits, per_byte) = (self.format.bits, 8 / self.format.bits);
+        let row_bytes = rows.len() / self.n;
+        for (tile, rows) in rows.chunks_mut(TILE * row_bytes).enumerate() {
+            for k in 0..self.k {
+                for (column, row) in rows.chunks_exact_mut(row_bytes).enumerate() {
+                    let n = tile * TILE + column;
+                    let i = if self.is_transposed { n * self.k + k } else { k * self.n + n };
+                    row[k / per_byte] |= self.format.at(quantized, i) << (k % per_byte * bits);
+                }
+            }
+        }
+    }
+}
