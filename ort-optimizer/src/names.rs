@@ -37,7 +37,6 @@ const WITHOUT_COUNTERPART: &[&str] = &[
     "SliceConcatToSpaceToDepthFusion",
     "EnsureUniqueDQForNodeUnit",
     "WhereDummyDq",
-    "DQMatMulNBitsFusion",
     "BiasSoftmaxFusion",
     "BiasDropoutFusion",
     "GroupQueryAttentionFusion",

@@ -187,7 +187,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
 ];
 
 /// The passes that convert operators between DequantizeLinear and QuantizeLinear to quantized ones.
-const QUANTIZED: &[&str] = &["QDQPropagationTransformer", "QDQSelectorActionTransformer"];
+const QUANTIZED: &[&str] =
+    &["QDQPropagationTransformer", "QDQSelectorActionTransformer", "DQMatMulNBitsFusion"];
 
 fn turn(builder: &mut SessionBuilder, passes: &[&'static str], is_on: bool) {
     builder.passes.extend(passes.iter().map(|&pass| (pass, is_on)));

@@ -151,7 +151,8 @@ mod tests {
         };
         let (w, z) = (quantized(N * K), quantized(n_scales));
         let s: String = (0..n_scales).map(|_| format!("{}, ", rng.uniform().abs() + 0.1)).collect();
-        let (w, z, s) = (w.trim_end_matches(", "), z.trim_end_matches(", "), s.trim_end_matches(", "));
+        let (w, z, s) =
+            (w.trim_end_matches(", "), z.trim_end_matches(", "), s.trim_end_matches(", "));
         let (transposed, b) =
             if is_transposed { ("t = Transpose-13 [perm: [1, 0]] (d)", "t") } else { ("", "d") };
         format!(

@@ -49,7 +49,10 @@ enum Scaling {
     Whole,
     Columns,
     /// One for `size` values of a column, with the distances of blocks and columns.
-    Blocks { size: usize, strides: [usize; 2] },
+    Blocks {
+        size: usize,
+        strides: [usize; 2],
+    },
 }
 
 impl<'a> Weights<'a> {
@@ -161,7 +164,11 @@ impl<'a> Weights<'a> {
         let Some(zeros) = self.zeros else {
             let n_bytes = self.layout.n * (self.n_blocks() * bits).div_ceil(8);
             let are_middle = sign != 0;
-            return if are_middle { Ok(None) } else { Tensor::zeros(DType::U8, &[n_bytes]).map(Some) };
+            return if are_middle {
+                Ok(None)
+            } else {
+                Tensor::zeros(DType::U8, &[n_bytes]).map(Some)
+            };
         };
         let view = zeros.unaligned_view();
         let bytes = view.as_bytes().unwrap_or_default();
@@ -235,7 +242,8 @@ impl Format {
     /// Value `i`, unsigned.
     fn at(self, bytes: &[u8], i: usize) -> u8 {
         let per_byte = 8 / self.bits;
-        let value = bytes[i / per_byte] >> (i % per_byte * self.bits) & (u8::MAX >> (8 - self.bits));
+        let value =
+            bytes[i / per_byte] >> (i % per_byte * self.bits) & (u8::MAX >> (8 - self.bits));
         value ^ self.sign
     }
 }
