@@ -86,19 +86,22 @@ impl<'a> Weights<'a> {
         };
         let granularity = op.granularity;
         let is_along_k = granularity.axis.rem_euclid(2) == i64::from(is_transposed);
-        let (scaling, n_scales) = match granularity.block_size {
-            _ if scales.len() == 1 => (Scaling::Whole, 1),
-            0 if !is_along_k => (Scaling::Columns, n),
-            size @ 1.. if is_along_k => {
-                let n_blocks = k.div_ceil(size);
-                let strides = if is_transposed { [1, n_blocks] } else { [n, 1] };
-                (Scaling::Blocks { size, strides }, n_blocks * n)
+        let n_blocks = k.div_ceil(granularity.block_size.max(1));
+        let (of_blocks, strides) = match is_transposed {
+            false => ([n_blocks, n], [n, 1]),
+            true => ([n, n_blocks], [1, n_blocks]),
+        };
+        let scaling = match (granularity.block_size, scales.shape()) {
+            _ if scales.len() == 1 => Scaling::Whole,
+            (0, shape) if !is_along_k && *shape == [n] => Scaling::Columns,
+            (size @ 1.., shape) if is_along_k && *shape == of_blocks => {
+                Scaling::Blocks { size, strides }
             }
             _ => return Err(Refusal("its scales are not one per block of a column")),
         };
-        let is_size = |tensor: &Tensor| tensor.len() == n_scales;
-        if !is_size(scales) || !zeros.is_none_or(is_size) || k.min(n) == 0 {
-            return Err(Refusal("its weights, scales and zero points have different sizes"));
+        let is_there = quantized.unaligned_view().as_bytes().is_some();
+        if zeros.is_some_and(|zeros| zeros.len() != scales.len()) || k.min(n) == 0 || !is_there {
+            return Err(Refusal("its zero points are not like its scales, or it has no weights"));
         }
         let layout = Layout { k, n, is_transposed, format };
         let block = scaling.block(layout)?;
@@ -239,28 +242,39 @@ impl Format {
         Some(Self { bits: dtype.bits(), sign })
     }
 
+    /// The byte and bit of value `i`.
+    fn place(self, i: usize) -> (usize, usize) {
+        let (log_bits, per_byte) = (self.bits.trailing_zeros(), 8 / self.bits);
+        (i >> (3 - log_bits), (i & (per_byte - 1)) << log_bits)
+    }
+
     /// Value `i`, unsigned.
     fn at(self, bytes: &[u8], i: usize) -> u8 {
-        let per_byte = 8 / self.bits;
-        let value =
-            bytes[i / per_byte] >> (i % per_byte * self.bits) & (u8::MAX >> (8 - self.bits));
-        value ^ self.sign
+        let (byte, bit) = self.place(i);
+        (bytes[byte] >> bit & (u8::MAX >> (8 - self.bits))) ^ self.sign
     }
 }
 
 impl Layout {
     /// Writes unsigned values, column by column, to bytes that are zero.
     fn write_rows(self, quantized: &[u8], rows: &mut [u8]) {
-        /// Columns whose bytes are written in turn, so that values of a row are read in turn.
+        /// Columns of which a byte each is written in turn, so that values of a row are read in turn.
         const TILE: usize = 64;
-        let (bits, per_byte) = (self.format.bits, 8 / self.format.bits);
-        let row_bytes = rows.len() / self.n;
+        let Self { k, n, format, .. } = self;
+        let (row_bytes, per_byte) = (rows.len() / n, 8 / format.bits);
+        let [along_k, along_n] = if self.is_transposed { [1, k] } else { [n, 1] };
         for (tile, rows) in rows.chunks_mut(TILE * row_bytes).enumerate() {
-            for k in 0..self.k {
-                for (column, row) in rows.chunks_exact_mut(row_bytes).enumerate() {
-                    let n = tile * TILE + column;
-                    let i = if self.is_transposed { n * self.k + k } else { k * self.n + n };
-                    row[k / per_byte] |= self.format.at(quantized, i) << (k % per_byte * bits);
+            for first in (0..k).step_by(per_byte) {
+                let mut bytes = [0; TILE];
+                for k in first..k.min(first + per_byte) {
+                    let (start, (_, bit)) = (k * along_k + tile * TILE * along_n, format.place(k));
+                    for (column, byte) in bytes.iter_mut().enumerate().take(rows.len() / row_bytes)
+                    {
+                        *byte |= format.at(quantized, start + column * along_n) << bit;
+                    }
+                }
+                for (row, byte) in rows.chunks_exact_mut(row_bytes).zip(bytes) {
+                    row[first / per_byte] = byte;
                 }
             }
         }
