@@ -30,7 +30,9 @@ def main() -> int:
         print(f"skipped: {reason}")
         return 0
     profile = "release" if arguments.release else "dev"
-    subprocess.run(["cargo", "build", "-q", "-p", "ort-server", "--profile", profile], cwd=ROOT, check=True)
+    # With the features of all, as the tests have built most of it.
+    command = ["cargo", "build", "-q", "--workspace", "--bin", "ort-server", "--profile", profile]
+    subprocess.run(command, cwd=ROOT, check=True)
     target = os.environ.get("CARGO_TARGET_DIR", environment.TARGET)
     program = f"{target}/{'release' if arguments.release else 'debug'}/ort-server"
     tests = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", str(ROOT / "ort-server" / "tests" / "clients")]

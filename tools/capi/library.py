@@ -27,7 +27,9 @@ class Skipped(Exception):
 
 def build(profile: str) -> None:
     """Builds the library and places it as in a package."""
-    subprocess.run(["cargo", "build", "-q", "--profile", profile, "-p", "ort-capi"], check=True, cwd=ROOT)
+    # In development with the features of all, as the tests have built it.
+    packages = ["--workspace", "--lib"] if profile == "dev" else ["-p", "ort-capi"]
+    subprocess.run(["cargo", "build", "-q", "--profile", profile, *packages], check=True, cwd=ROOT)
     place(target() / ("debug" if profile == "dev" else profile))
 
 
