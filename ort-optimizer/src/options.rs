@@ -126,7 +126,7 @@ pub struct Options {
     /// The limit of all folded constants, in bytes.
     pub max_folded_bytes: usize,
     /// The `accuracy_level` of MatMulNBits made of products with dequantized weights: 0 for floats; 4 rounds their left
-    /// operands to 8 bits, by blocks.
+    /// operands to 8 bits, by blocks. Above 4, which MatMulNBits does not have, these products are not replaced.
     pub matmul_nbits_accuracy_level: u8,
 }
 

@@ -154,7 +154,7 @@ impl SessionBuilder {
     }
 
     /// The `accuracy_level` of the MatMulNBits that replaces a product with dequantized weights: 0, the default, for
-    /// floats; 4 permits rounding its left operand to 8 bits, by blocks.
+    /// floats; 4 permits rounding its left operand to 8 bits, by blocks. Above 4, weights become floats.
     #[must_use]
     pub fn matmul_nbits_accuracy_level(mut self, level: u8) -> Self {
         self.options.matmul_nbits_accuracy_level = level;

@@ -140,8 +140,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "session.qdq_matmulnbits_block_size",
         "0",
         Form("a number of at least -1", |_, text| text.parse::<i64>().is_ok_and(|n| n >= -1)),
-        "A scale that holds for a whole column is repeated for blocks of a suitable size: the \
-         results are the same for every size.",
+        "A scale that holds for a whole column is repeated for blocks of at most 128: the results \
+         do not depend on their size, except at accuracy level 4.",
     ),
     acts(
         "session.enable_dq_matmulnbits_fusion",
@@ -186,7 +186,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     .method("nchwc_block_size"),
 ];
 
-/// The passes that convert operators between DequantizeLinear and QuantizeLinear to quantized ones.
+/// The passes that convert operators next to DequantizeLinear and QuantizeLinear to quantized ones.
 const QUANTIZED: &[&str] =
     &["QDQPropagationTransformer", "QDQSelectorActionTransformer", "DQMatMulNBitsFusion"];
 

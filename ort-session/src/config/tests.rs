@@ -37,6 +37,10 @@ fn keys_set_what_their_methods_set() {
     let denormals = |value| with("session.set_denormal_as_zero", value).cpu.denormals;
     assert_eq!((denormals("0"), denormals("1")), (Denormals::Preserve, Denormals::Flush));
     assert_eq!(with("session.nchwc_block_size", "8").options.nchwc_block_size, Some(8));
+    let accuracy = with("session.qdq_matmulnbits_accuracy_level", "4").options;
+    assert_eq!(accuracy.matmul_nbits_accuracy_level, 4);
+    let passes = with("session.enable_dq_matmulnbits_fusion", "0").passes;
+    assert_eq!(passes.get("DQMatMulNBitsFusion"), Some(&false));
     assert!(!with("ep.cpu.winograd", "0").cpu.winograd);
     assert!(!with("mlas.qnbit.force_fp32", "1").cpu.int8_blocks);
     let folded = |value| {

@@ -38,6 +38,9 @@ impl Rewrite for DQMatMulNBitsFusion {
         let (&[Some(a), Some(b), ..], &[Some(y)]) = (&*node.inputs, &*node.outputs) else {
             return Ok(None);
         };
+        if !node.domain.is_empty() {
+            return Ok(None);
+        }
         let gemm = node.operator::<Gemm>();
         let is_b_transposed = gemm.is_some_and(|gemm| gemm.is_b_transposed);
         let Some(weights) = Weights::of(graph, b, is_b_transposed)? else { return Ok(None) };
@@ -74,7 +77,8 @@ mod tests {
     use ort_testing::Rng;
 
     use super::PASS;
-    use crate::testing::{assert_equivalent, assert_optimized, parse, run};
+    use crate::options::Options;
+    use crate::testing::{assert_equivalent, assert_optimized, assert_optimized_with, parse, run};
 
     #[test]
     fn products_read_quantized_weights() {
@@ -113,6 +117,30 @@ mod tests {
         );
     }
 
+    #[test]
+    fn the_accuracy_level_is_that_of_the_options() {
+        let options = Options { matmul_nbits_accuracy_level: 4, ..Options::default() };
+        assert_optimized_with(
+            &options,
+            PASS,
+            "graph(x: float16[2,20]) -> (y) {
+               q = const uint8[3,20] fill 0x82
+               s = const float16[3,1] [0.5, 0.25, 1]
+               z = const uint8[3,1] fill 0x81
+               a = DequantizeLinear-21 [axis: -1, block_size: 20] (q, s, z)
+               t = Transpose-13 (a)
+               y = MatMul-13 (x, t)
+             }",
+            &expect![[r#"
+                graph(x: float16[2,20]) -> (y) {
+                  weight = const uint8[3,1,32] #d3c164fa3703e075
+                  scale = const float16[3,1] [0.5, 0.25, 1]
+                  zero_point = const uint8[3] fill 129
+                  y = com.microsoft:MatMulNBits-1 [K: 20, N: 3, accuracy_level: 4, bits: 8, block_size: 32] (x, weight, scale, zero_point)
+                }"#]],
+        );
+    }
+
     /// Every type, layout and kind of scales, with blocks that are split, and a last one that is not whole.
     #[test]
     fn each_layout_is_the_same_product() {
@@ -120,9 +148,9 @@ mod tests {
         for (dtype, bits) in
             [("int2", 2), ("uint2", 2), ("int4", 4), ("uint4", 4), ("int8", 8), ("uint8", 8)]
         {
-            for (case, block) in [0, 16, 48, 512].into_iter().cycle().take(16).enumerate() {
-                let flags = [case & 4 != 0, case & 8 != 0];
-                let text = network(&mut rng, (dtype, bits), block, flags);
+            for (case, block) in [0, 16, 48, 512].into_iter().cycle().take(48).enumerate() {
+                let (flags, float) = ([case & 4 != 0, case & 8 != 0], FLOATS[case / 16]);
+                let text = network(&mut rng, (dtype, bits, float), block, flags);
                 let (after, report) = run(&PASS, &text, None);
                 let are_floats = block == 0 && bits == 8;
                 assert_eq!(report.applied(), if are_floats { 0 } else { 2 }, "{text}");
@@ -131,10 +159,12 @@ mod tests {
         }
     }
 
+    const FLOATS: [&str; 3] = ["float", "float16", "bfloat16"];
+
     /// A MatMul, of a Transpose where the weights are transposed, and a Gemm; one scale per column if `block` is 0.
     fn network(
         rng: &mut Rng,
-        (dtype, bits): (&str, u32),
+        (dtype, bits, float): (&str, u32, &str),
         block: usize,
         [is_transposed, has_zeros]: [bool; 2],
     ) -> String {
@@ -156,10 +186,10 @@ mod tests {
         let (transposed, b) =
             if is_transposed { ("t = Transpose-13 [perm: [1, 0]] (d)", "t") } else { ("", "d") };
         format!(
-            "graph(x: float[2,m,{K}], v: float[m,{K}], c: float[{N}]) -> (y, g) {{
+            "graph(x: {float}[2,m,{K}], v: {float}[m,{K}], c: {float}[{N}]) -> (y, g) {{
                w = const {dtype}[{}] [{w}]
                z = const {dtype}[{scales}] [{z}]
-               s = const float[{scales}] [{s}]
+               s = const {float}[{scales}] [{s}]
                d = DequantizeLinear-21 [axis: {axis}, block_size: {block}] (w, s{})
                {transposed}
                y = MatMul-13 (x, {b})

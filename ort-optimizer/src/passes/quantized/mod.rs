@@ -7,6 +7,7 @@
 //! session.disable_qdq_constant_folding = 1   without QDQConstantFolding
 //! session.disable_double_qdq_remover = 1     without DoubleQDQPairsRemover
 //! session.enable_quant_qdq_cleanup = 1       with QDQFinalCleanupTransformer
+//! session.enable_dq_matmulnbits_fusion = 0   without DQMatMulNBitsFusion
 //! ```
 //! QDQS8ToU8Transformer and Avx2WeightS8ToU8 (session.qdqisint8allowed, session.x64quantprecision)
 //! are not needed: kernels support both signs, and their sums do not saturate.

@@ -3,11 +3,13 @@
 use ort_graph::{Attr, Attrs, Graph, NewNode, Node, Patch, ValueId};
 use ort_ops::ops::quantization::DequantizeLinear;
 use ort_ops::ops::transpose::Transpose;
-use ort_tensor::{DType, Element, Tensor, TensorError, bf16, collected, f16, with_dtype};
+use ort_tensor::{
+    DType, Element, Tensor, TensorError, bf16, collected, f16, filled, pack, with_dtype,
+};
 
 use crate::pass::Refusal;
 
-/// The largest block of MatMulNBits; longer ones are split.
+/// The largest block of ONNX Runtime's MatMulNBits; longer ones are split.
 const LARGEST_BLOCK: usize = 256;
 /// The smallest block of MatMulNBits.
 const SMALLEST_BLOCK: usize = 16;
@@ -99,8 +101,9 @@ impl<'a> Weights<'a> {
             }
             _ => return Err(Refusal("its scales are not one per block of a column")),
         };
-        let is_there = quantized.unaligned_view().as_bytes().is_some();
-        if zeros.is_some_and(|zeros| zeros.len() != scales.len()) || k.min(n) == 0 || !is_there {
+        let is_there = |tensor: &Tensor| tensor.unaligned_view().as_bytes().is_some();
+        let are_zeros = zeros.is_none_or(|zeros| zeros.len() == scales.len() && is_there(zeros));
+        if !are_zeros || k.min(n) == 0 || !is_there(quantized) {
             return Err(Refusal("its zero points are not like its scales, or it has no weights"));
         }
         let layout = Layout { k, n, is_transposed, format };
@@ -163,31 +166,25 @@ impl<'a> Weights<'a> {
 
     /// The zero points, packed column by column; `None` if all are the middle of the range.
     fn zero_points(&self) -> Result<Option<Tensor>, TensorError> {
-        let Format { bits, sign } = self.layout.format;
+        let (Layout { n, format, .. }, n_blocks) = (self.layout, self.n_blocks());
+        let column_bytes = (n_blocks * format.bits).div_ceil(8);
         let Some(zeros) = self.zeros else {
-            let n_bytes = self.layout.n * (self.n_blocks() * bits).div_ceil(8);
-            let are_middle = sign != 0;
-            return if are_middle {
-                Ok(None)
-            } else {
-                Tensor::zeros(DType::U8, &[n_bytes]).map(Some)
-            };
+            let is_middle = format.sign != 0;
+            let zeros = || Tensor::zeros(DType::U8, &[n * column_bytes]);
+            return (!is_middle).then(zeros).transpose();
         };
         let view = zeros.unaligned_view();
         let bytes = view.as_bytes().unwrap_or_default();
-        let zeros = collected((0..zeros.len()).map(|i| self.layout.format.at(bytes, i)))?;
-        let middle = 1 << (bits - 1);
-        if zeros.iter().all(|&zero| zero == middle) {
+        let zeros = collected((0..zeros.len()).map(|i| format.at(bytes, i)))?;
+        if zeros.iter().all(|&zero| zero == 1 << (format.bits - 1)) {
             return Ok(None);
         }
-        let mut packed = Vec::new();
-        for column in self.by_column(&zeros)?.chunks(self.n_blocks()) {
-            packed.extend(column.chunks(8 / bits).map(|values| {
-                let shifted = values.iter().enumerate().map(|(i, value)| value << (i * bits));
-                shifted.fold(0, |byte, value| byte | value)
-            }));
-        }
-        Tensor::from_slice(&[packed.len()], &packed).map(Some)
+        let mut packed = filled(0, n * column_bytes)?;
+        let columns = packed.chunks_mut(column_bytes);
+        columns
+            .zip(self.by_column(&zeros)?.chunks(n_blocks))
+            .for_each(|(packed, zeros)| pack(zeros, format.bits, packed));
+        Tensor::from_slice(&[n * column_bytes], &packed).map(Some)
     }
 
     /// What belongs to each block, column by column.
@@ -218,16 +215,18 @@ fn no_memory(_: TensorError) -> Refusal {
 }
 
 impl Scaling {
-    /// The block of MatMulNBits: a power of two that no scale ends in.
-    fn block(self, layout: Layout) -> Result<usize, Refusal> {
+    /// The block of MatMulNBits: a power of two that no scale ends in, and not twice as long as a column.
+    fn block(self, Layout { k, format, .. }: Layout) -> Result<usize, Refusal> {
+        let of_column = k.next_power_of_two().max(SMALLEST_BLOCK);
         match self {
-            Scaling::Blocks { size, .. } => {
+            Scaling::Blocks { size, .. } if size < k => {
                 let block = (1 << size.trailing_zeros()).min(LARGEST_BLOCK);
                 let is_block = block >= SMALLEST_BLOCK;
                 is_block.then_some(block).ok_or(Refusal("its blocks are not multiples of 16"))
             }
-            _ if layout.format.bits == 8 => Err(Refusal("its weights of 8 bits have no blocks")),
-            _ => Ok(layout.k.next_power_of_two().clamp(SMALLEST_BLOCK, COLUMN_BLOCK)),
+            Scaling::Blocks { .. } => Ok(of_column.min(LARGEST_BLOCK)),
+            _ if format.bits == 8 => Err(Refusal("its weights of 8 bits have no blocks")),
+            _ => Ok(of_column.min(COLUMN_BLOCK)),
         }
     }
 }
