@@ -29,9 +29,11 @@ def main() -> int:
     except environment.Unavailable as reason:
         print(f"skipped: {reason}")
         return 0
-    profile = "release" if arguments.release else "dev"
-    # With the features of all, as the tests have built most of it.
-    command = ["cargo", "build", "-q", "--workspace", "--bin", "ort-server", "--profile", profile]
+    if arguments.release:
+        command = ["cargo", "build", "-q", "-p", "ort-server", "--release"]
+    else:
+        # As `cargo test` builds it, with the features of all crates: it has, as a rule.
+        command = ["cargo", "test", "-q", "--workspace", "--no-run", "--test", "server"]
     subprocess.run(command, cwd=ROOT, check=True)
     target = os.environ.get("CARGO_TARGET_DIR", environment.TARGET)
     program = f"{target}/{'release' if arguments.release else 'debug'}/ort-server"
