@@ -27,12 +27,13 @@ class Skipped(Exception):
 
 def build(profile: str) -> None:
     """Builds the library and places it as in a package."""
-    command = ["cargo", "build", "-q", "--profile", profile, "-p", "ort-capi"]
     if profile == "dev":
-        # As `cargo test` builds it, with the features of all crates: it has, as a rule.
-        command = ["cargo", "test", "-q", "--workspace", "--no-run", "--test", "table"]
+        # As `cargo test` builds it, with the features of all crates: it has, as a rule. It leaves it among the dependencies.
+        command, folder = ["cargo", "test", "-q", "--workspace", "--no-run", "--test", "table"], "debug/deps"
+    else:
+        command, folder = ["cargo", "build", "-q", "--profile", profile, "-p", "ort-capi"], profile
     subprocess.run(command, check=True, cwd=ROOT)
-    place(target() / ("debug" if profile == "dev" else profile))
+    place(target() / folder)
 
 
 def build_with_address_sanitizer() -> None:
