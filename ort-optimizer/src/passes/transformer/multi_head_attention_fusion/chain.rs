@@ -5,6 +5,8 @@ use ort_ops::ops::transpose::Transpose;
 use ort_ops::ops::where_::Where;
 use ort_tensor::Tensor;
 
+use super::repeats;
+
 /// How queries and values come by head.
 pub(super) const QUERIES: [usize; 4] = [0, 2, 1, 3];
 /// The same for keys, which are transposed for the product.
@@ -41,6 +43,8 @@ pub(super) struct Heads {
     pub(super) dims: [Dim; 3],
     pub(super) n: usize,
     pub(super) size: usize,
+    /// What comes by head before each head is repeated, and how many times: `[B, n/times, S, size]`.
+    pub(super) repeated: Option<(ValueId, usize)>,
 }
 
 impl<'g> Chain<'g> {
@@ -182,10 +186,12 @@ impl<'g> Chain<'g> {
         {
             return Some(heads);
         }
-        let dims = self.graph.fact(by_head).dims()?;
-        let &[ref b, Dim::Known(n), ref s, Dim::Known(size)] = dims else { return None };
+        let repeated = repeats::source(self.graph, by_head);
+        let of = |value| self.graph.fact(value).dims();
+        let &[_, Dim::Known(n), _, Dim::Known(size)] = of(by_head)? else { return None };
+        let [b, _, s, _] = of(repeated.map_or(by_head, |(source, _)| source))? else { return None };
         let dims = [b.clone(), s.clone(), Dim::Known(n.checked_mul(size)?)];
-        (n > 0).then_some(Heads { rows: None, by_head: Some(by_head), dims, n, size })
+        (n > 0).then_some(Heads { rows: None, by_head: Some(by_head), dims, n, size, repeated })
     }
 
     /// Rows that a Reshape cuts into heads.
@@ -211,6 +217,7 @@ impl<'g> Chain<'g> {
             dims,
             n,
             size,
+            repeated: None,
         })
     }
 }

@@ -166,7 +166,8 @@ fn len(site: &Site<'_>, rows: &Heads, patch: &mut Patch) -> Result<ValueId, Refu
     if let Some(Ok(len)) = rows.dims[1].known().map(i64::try_from) {
         return ints(patch, &[len]);
     }
-    let (source, axis) = match (rows.rows, rows.by_head) {
+    let by_head = rows.repeated.map(|(source, _)| source).or(rows.by_head);
+    let (source, axis) = match (rows.rows, by_head) {
         (Some(source), _) => (source, 1),
         (None, Some(source)) => (source, 2),
         (None, None) => return Err(NO_MASK),

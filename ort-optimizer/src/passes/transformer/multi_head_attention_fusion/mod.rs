@@ -7,7 +7,8 @@
 //!          = MultiHeadAttention(q, k, v, mask; N, α)
 //! ```
 //! Where keys or values come by head, `[B, N, T, H]`, as behind a past or a rotation, both are taken so, and
-//! queries that come by head are made rows.
+//! queries that come by head are made rows. Where each head of keys and values is repeated for several heads of queries,
+//! nothing is repeated: ai.onnx's Attention shares them.
 //!
 //! A mask has one row, or one for each query: known from its shape, or because it is cut from a table from a row on, as many
 //! as there are queries.
@@ -24,6 +25,7 @@
 mod chain;
 mod cut;
 mod mask;
+mod repeats;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -36,6 +38,7 @@ use ort_tensor::DType;
 use self::chain::{Chain, Heads, KEYS, Mask, QUERIES};
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
+use crate::passes::transformer::newest;
 
 pub(crate) const PASS: Pass = Pass {
     name: "MultiHeadAttentionFusion",
@@ -62,6 +65,21 @@ impl Rewrite for MultiHeadAttentionFusion {
         let (graph, node) = (site.graph, site.node());
         let mut patch = Patch::new(graph);
         let mask = mask::for_each_score(site, &found, &mut patch)?;
+        if let Some([k, v]) = found.shared_keys_and_values() {
+            let q = found.q.by_head.ok_or(NO_HEADS)?;
+            let new = patch.output_of(NewNode {
+                name: node.name.clone(),
+                domain: String::new(),
+                op_type: "Attention".to_owned(),
+                since_version: newest(site, &[23, 24, 25]),
+                inputs: [q, k, v].into_iter().chain(mask).map(Some).collect(),
+                outputs: Vec::new(),
+                captured: Vec::new(),
+                attrs: Attrs::new().with("scale", Attr::Float(found.scale)),
+            })?;
+            patch.replace(found.y, new);
+            return Ok(Some(patch));
+        }
         let q = match found.q.rows {
             Some(rows) => rows,
             None => rows::of_heads(site, &found.q, &mut patch)?,
@@ -99,6 +117,8 @@ struct Attention {
     /// What becomes of the scores, the last first.
     masks: Vec<Mask>,
     scale: f32,
+    /// What is weighed, `[B, N, S, E]`.
+    y: ValueId,
     /// Whether others read a value in the midst of it.
     is_shared: bool,
 }
@@ -107,7 +127,7 @@ impl Attention {
     /// The attention that ends with the Reshape at the site: what is weighed by a softmax.
     fn at(site: &Site<'_>) -> Result<Option<Self>, Refusal> {
         let mut chain = Chain::new(site.graph);
-        let Some((matmul, softmax, v)) = Self::end(site, &mut chain) else { return Ok(None) };
+        let Some((y, matmul, softmax, v)) = Self::end(site, &mut chain) else { return Ok(None) };
         let Some(op) = softmax.operator::<Softmax>() else { return Ok(None) };
         let is_plain = (matmul.a, matmul.b, matmul.alpha) == (AS_IT_IS, AS_IT_IS, 1.0);
         let is_along_keys = op.form == Form::Softmax && [-1, 3].contains(&op.axis);
@@ -125,15 +145,26 @@ impl Attention {
         let mut heads = |value, perm| chain.heads(value, perm).ok_or(NO_HEADS);
         let (q, k, v) = (heads(q, QUERIES)?, heads(k, perm)?, heads(v, QUERIES)?);
         let scale = scale * matmul.alpha * of_q * of_k;
-        Ok(Some(Self { q, k, v, masks, scale, is_shared }))
+        Ok(Some(Self { q, k, v, masks, scale, y, is_shared }))
     }
 
-    /// The last product, the node that computes its weights, and its values.
-    fn end<'g>(site: &Site<'g>, chain: &mut Chain<'g>) -> Option<(&'g MatMul, &'g Node, ValueId)> {
+    /// What is weighed, its product, the node that computes its weights, and its values.
+    fn end<'g>(
+        site: &Site<'g>,
+        chain: &mut Chain<'g>,
+    ) -> Option<(ValueId, &'g MatMul, &'g Node, ValueId)> {
         let transposed = chain.enter(site.node().inputs.first().copied().flatten()?);
         let product = chain.transposed(transposed, QUERIES)?;
         let (matmul, [weights, v]) = chain.operands::<MatMul>(product)?;
-        Some((matmul, chain.weights(weights)?, v))
+        Some((product, matmul, chain.weights(weights)?, v))
+    }
+
+    /// Keys and values by head, before each head is repeated as often in both.
+    fn shared_keys_and_values(&self) -> Option<[ValueId; 2]> {
+        match [&self.k, &self.v].map(|heads| heads.repeated) {
+            [Some((k, n)), Some((v, m))] if n == m => Some([k, v]),
+            _ => None,
+        }
     }
 
     /// Keys and values, both in rows or both by head.

@@ -1,0 +1,181 @@
+//! Keys and values of which a head serves several heads of queries, and is repeated for each of them.
+//!
+//! ```text
+//! Reshape(Expand(Unsqueeze(x, 2), [B, N, r, T, H]), [B, N·r, T, H])    x: [B, N, T, H]
+//! ```
+//! Tile or Concat may repeat instead of Expand, and Reshape may add the dimension. So does Gather along the heads,
+//! if it takes each `r` times.
+
+use ort_graph::{Attr, Dim, Graph, Node, ValueId};
+
+use crate::sizes::{Size, sizes};
+
+/// What is repeated by head, and how many times each head, if more than once.
+pub(super) fn source(graph: &Graph, value: ValueId) -> Option<(ValueId, usize)> {
+    let node = producer(graph, value)?;
+    let found = match &*node.op_type {
+        "Gather" => gathered(graph, node),
+        "Reshape" => merged(graph, node, value),
+        _ => None,
+    };
+    found.filter(|&(_, times)| times > 1)
+}
+
+/// `[B, N·r, T, H]` of `[B, N, r, T, H]`
+fn merged(graph: &Graph, reshape: &Node, value: ValueId) -> Option<(ValueId, usize)> {
+    let repeated = first(reshape)?;
+    let repeat = producer(graph, repeated)?;
+    let added = first(repeat)?;
+    let x = first(producer(graph, added).filter(|node| adds_a_dimension(node))?)?;
+    let dims = |value| graph.fact(value).dims();
+    let &[ref b, Dim::Known(n), ref t, Dim::Known(size)] = dims(x)? else { return None };
+    let &[ref b_1, Dim::Known(n_1), Dim::Known(1), ref t_1, Dim::Known(size_1)] = dims(added)?
+    else {
+        return None;
+    };
+    let times = times(graph, repeat, x)?;
+    let &[ref to_b, Dim::Known(to_n), ref to_t, Dim::Known(to_size)] = dims(value)? else {
+        return None;
+    };
+    // If one of batch and length stays, both do.
+    let is_added = [n, size] == [n_1, size_1] && (b.equals(b_1) || t.equals(t_1));
+    let is_merged = n.checked_mul(times) == Some(to_n)
+        && size == to_size
+        && (b.equals(to_b) || t.equals(to_t));
+    (is_added && is_merged).then_some((x, times))
+}
+
+/// How many times a node repeats `x: [B, N, T, H]`, as `[B, N, 1, T, H]`, along the third dimension, and along no other.
+fn times(graph: &Graph, node: &Node, x: ValueId) -> Option<usize> {
+    let operand = || sizes(graph, node.inputs.get(1).copied().flatten()?);
+    let times = match &*node.op_type {
+        "Expand" => match &operand()?[..] {
+            [b, n, Size::Known(times), t, size] => {
+                let is_of = |size: &Size, axis| *size == Size::Known(1) || size.is_dim(graph, x, axis);
+                let mut axes = [b, n, t, size].into_iter().zip(0..);
+                axes.all(|(size, axis)| is_of(size, axis)).then_some(*times)
+            }
+            _ => None,
+        },
+        "Tile" => match operand()?[..] {
+            [Size::Known(1), Size::Known(1), Size::Known(times), Size::Known(1), Size::Known(1)] => {
+                Some(times)
+            }
+            _ => None,
+        },
+        "Concat" => {
+            let is_alike = node.inputs.iter().all(|input| *input == node.inputs[0]);
+            let is_along = matches!(node.attrs.get("axis"), Some(Attr::Int(2 | -3)));
+            (is_alike && is_along).then(|| i64::try_from(node.inputs.len()).ok())?
+        }
+        _ => None,
+    };
+    usize::try_from(times?).ok()
+}
+
+/// `x[:, [0, 0, 1, 1, …]]`
+fn gathered(graph: &Graph, node: &Node) -> Option<(ValueId, usize)> {
+    let x = first(node)?;
+    let &[_, Dim::Known(n), _, _] = graph.fact(x).dims()? else { return None };
+    let heads = graph.fact(node.inputs.get(1).copied().flatten()?).ints()?;
+    let times = heads.len().checked_div(n)?;
+    let is_along = matches!(node.attrs.get("axis"), Some(Attr::Int(1 | -3)));
+    let are_in_order = heads.iter().zip(0..).all(|(&head, i)| {
+        usize::try_from(head).is_ok_and(|head| Some(head) == usize::checked_div(i, times))
+    });
+    (is_along && are_in_order && times.checked_mul(n) == Some(heads.len())).then_some((x, times))
+}
+
+fn adds_a_dimension(node: &Node) -> bool {
+    matches!(&*node.op_type, "Unsqueeze" | "Reshape")
+}
+
+/// The node of ai.onnx that computes a value as its first output.
+fn producer(graph: &Graph, value: ValueId) -> Option<&Node> {
+    let (id, 0) = graph.producer(value)? else { return None };
+    Some(graph.node(id)).filter(|node| node.domain.is_empty())
+}
+
+fn first(node: &Node) -> Option<ValueId> {
+    node.inputs.first().copied().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PASS;
+    use crate::testing::{assert_equivalent, parse, run};
+
+    /// Attention of four heads to two, of which `repeat` makes four, `{y}`, of `{x}`.
+    fn attention(repeat: &str) -> String {
+        let of = |x: &str, y: &str| repeat.replace("{x}", x).replace("{y}", y);
+        format!(
+            "graph(q: float[n,4,s,3], k: float[n,2,t,3], v: float[n,2,t,3], x: float[n,1,s,t]) -> (y) {{
+               two = const int64[1] [2]
+               ones = const int64[5] [1, 1, 1, 1, 1]
+               times = const int64[5] [1, 1, 2, 1, 1]
+               each = const int64[4] [0, 0, 1, 1]
+               swapped = const int64[4] [0, 1, 0, 1]
+               four = const int64[4] [0, 4, -1, 3]
+               merge = const int64[3] [0, 0, 12]
+               root = const float[] 1.5
+               {}
+               {}
+               g = Transpose-13 [perm: [0, 1, 3, 2]] (keys)
+               l = MatMul-13 (q, g)
+               m = Div-14 (l, root)
+               w = Add-14 (m, x)
+               o = Softmax-13 [axis: -1] (w)
+               u = MatMul-13 (o, values)
+               r = Transpose-13 [perm: [0, 2, 1, 3]] (u)
+               y = Reshape-14 (r, merge)
+             }}",
+            of("k", "keys"),
+            of("v", "values")
+        )
+    }
+
+    /// The operators that stay, with the attention's attributes left out.
+    fn optimized(repeat: &str) -> Vec<String> {
+        let text = attention(repeat);
+        let (graph, _) = run(&PASS, &text, Some(14));
+        assert_equivalent(&parse(&text), &graph, PASS.exactness);
+        graph.node_ids().map(|id| graph.node(id).op_type.clone()).collect()
+    }
+
+    #[test]
+    fn heads_that_are_repeated_are_shared() {
+        for repeat in [
+            "{x}_5 = Unsqueeze-13 ({x}, two)
+             {x}_r = Expand-13 ({x}_5, times)
+             {y} = Reshape-14 ({x}_r, four)",
+            "{x}_5 = Unsqueeze-13 ({x}, two)
+             {x}_l = Shape-15 ({x}_5)
+             {x}_t = Mul-14 ({x}_l, times)
+             {x}_r = Expand-13 ({x}_5, {x}_t)
+             {y} = Reshape-14 ({x}_r, four)",
+            "{x}_5 = Unsqueeze-13 ({x}, two)
+             {x}_r = Tile-13 ({x}_5, times)
+             {y} = Reshape-14 ({x}_r, four)",
+            "{x}_5 = Unsqueeze-13 ({x}, two)
+             {x}_r = Concat-13 [axis: 2] ({x}_5, {x}_5)
+             {y} = Reshape-14 ({x}_r, four)",
+            "{y} = Gather-13 [axis: 1] ({x}, each)",
+        ] {
+            assert_eq!(optimized(repeat), ["Attention", "Transpose", "Reshape"], "{repeat}");
+        }
+    }
+
+    #[test]
+    fn other_repetitions_stay() {
+        for repeat in [
+            "{y} = Gather-13 [axis: 1] ({x}, swapped)",
+            "{x}_5 = Unsqueeze-13 ({x}, two)
+             {x}_r = Concat-13 [axis: 1] ({x}_5, {x}_5)
+             {y} = Reshape-14 ({x}_r, four)",
+        ] {
+            let found = optimized(repeat);
+            let is = |name: &str| found.iter().any(|op| op == name);
+            assert!(is("MultiHeadAttention") && !is("Attention"), "{found:?}");
+        }
+    }
+}
