@@ -132,7 +132,7 @@ fn made_of_sizes(graph: &Graph, node: &Node) -> Option<Dims> {
     let dim = |size: &Size| match size {
         Size::Known(n) => usize::try_from(*n).map_or(Dim::Unknown, Dim::Known),
         Size::Symbol(name) => Dim::Symbol(name.clone()),
-        Size::Axis(..) | Size::Unknown => Dim::Unknown,
+        Size::Axis(..) | Size::Sum(_) | Size::Unknown => Dim::Unknown,
     };
     let given = |index| Some(sizes(graph, input(index)?)?.iter().map(dim).collect::<Dims>());
     match (&*node.domain, &*node.op_type) {

@@ -10,11 +10,12 @@
 use std::sync::Arc;
 
 use ort_graph::{Attr, Dim, Graph, Node, ValueId};
+use ort_ops::ops::concat::Concat;
 use ort_tensor::DType;
 use smallvec::SmallVec;
 
 /// One integer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Size {
     /// This number.
     Known(i64),
@@ -22,6 +23,8 @@ pub(crate) enum Size {
     Symbol(Arc<str>),
     /// The dimension of a value along an axis, which has no name: never negative.
     Axis(ValueId, usize),
+    /// The sum of these, in order, of which at most one is a number: never negative.
+    Sum(Arc<[Size]>),
     /// Any number.
     Unknown,
 }
@@ -31,6 +34,9 @@ pub(crate) type Sizes = SmallVec<[Size; 6]>;
 
 /// Longer lists are not shapes.
 const MAX_LEN: usize = 64;
+
+/// Longer sums are not lengths.
+const MAX_TERMS: usize = 8;
 
 /// How many nodes are visited for one list.
 const MAX_NODES: usize = 64;
@@ -64,8 +70,49 @@ impl Size {
 
     /// Whether it is a dimension of `value` along `axis`, whatever that is in a run.
     pub(crate) fn is_dim(&self, graph: &Graph, value: ValueId, axis: usize) -> bool {
-        let dim = graph.fact(value).dims().and_then(|dims| dims.get(axis));
-        dim.is_some_and(|dim| *self != Size::Unknown && *self == Size::of_dim(dim, value, axis))
+        let dim = |value| graph.fact(value).dims()?.get(axis).map(|dim| Size::of_dim(dim, value, axis));
+        let is = |dim: Option<Size>| dim.is_some_and(|dim| *self != Size::Unknown && *self == dim);
+        // What is joined along the axis is as long as all its parts.
+        let joined = || {
+            let (id, _) = graph.producer(value)?;
+            let concat = graph.node(id).operator::<Concat>()?;
+            let rank = i64::try_from(graph.fact(value).rank()?).ok()?;
+            let along = if concat.axis < 0 { concat.axis.checked_add(rank)? } else { concat.axis };
+            let mut parts = graph.node(id).inputs.iter().map(|part| dim((*part)?));
+            let first = parts.next()?.filter(|_| usize::try_from(along) == Ok(axis));
+            parts.try_fold(first?, |sum, part| Some(sum.plus(&part?)))
+        };
+        is(dim(value)) || is(joined())
+    }
+
+    /// The sum of two, unknown unless neither is negative.
+    fn plus(&self, other: &Size) -> Size {
+        let (mut terms, mut known) = (Vec::new(), 0_i64);
+        for size in [self, other] {
+            let parts = match size {
+                Size::Sum(parts) => parts,
+                size => std::slice::from_ref(size),
+            };
+            for part in parts {
+                match part {
+                    Size::Unknown | Size::Known(..0) => return Size::Unknown,
+                    Size::Known(number) => match known.checked_add(*number) {
+                        Some(sum) => known = sum,
+                        None => return Size::Unknown,
+                    },
+                    part => terms.push(part.clone()), // bounded: by MAX_TERMS below
+                }
+            }
+        }
+        if known != 0 || terms.is_empty() {
+            terms.push(Size::Known(known)); // bounded: one
+        }
+        terms.sort();
+        match terms.len() {
+            1 => terms.swap_remove(0),
+            ..=MAX_TERMS => Size::Sum(terms.into()),
+            _ => Size::Unknown,
+        }
     }
 
     fn of_dim(dim: &Dim, value: ValueId, axis: usize) -> Size {
@@ -271,6 +318,7 @@ fn arithmetic(op_type: &str, a: &Size, b: &Size) -> Size {
         ("Div", Some(a), Some(b)) => a.checked_div(b),
         ("Add", Some(0), _) | ("Mul", Some(1), _) => return b.clone(),
         ("Add" | "Sub", _, Some(0)) | ("Mul" | "Div", _, Some(1)) => return a.clone(),
+        ("Add", ..) => return a.plus(b),
         _ => None,
     };
     let is_small = |number: &i64| i32::try_from(*number).is_ok();

@@ -185,6 +185,8 @@ impl WindowAttrs {
         let n_outputs = match padded.checked_sub(extent).and_then(|n| n.checked_sub(1)) {
             // A window that does not fit into an empty input reads nothing.
             None if n == 0 => 0,
+            // Rounded up, a window that ends less than a stride behind the input is one that starts within it.
+            None if self.is_ceil && is_explicit && before_end > 0 && extent - padded + 1 < stride => 1,
             None => {
                 let (left, right) = (vec![padded], vec![extent.saturating_add(1)]);
                 return Err(OpError::Shapes { what: "padded input and window", left, right });
@@ -256,6 +258,8 @@ mod tests {
             (4, 2, 3, [0, 0], true, 2),
             (2, 1, 3, [0, 0], true, 1),
             (2, 1, 2, [1, 1], true, 2),
+            (7, 8, 2, [0, 0], true, 1),
+            (5, 9, 6, [0, 1], true, 1),
             (0, 1, 1, [0, 0], false, 0),
         ];
         for (n, kernel, stride, pads, is_ceil, expected) in cases {

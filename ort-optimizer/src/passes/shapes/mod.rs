@@ -4,4 +4,5 @@
 passes! {
     shape_folding,
     reshape_fusion,
+    batch_transpose_fusion,
 }

@@ -7,7 +7,7 @@
 //! known in a run. (Where another dimension is 0 in a run, −1 cannot be inferred, and the run fails: ONNX Runtime
 //! accepts that, too.)
 
-use ort_graph::{Attr, NewNode, Node, Patch};
+use ort_graph::{Attr, Attrs, NewNode, Node, Patch};
 use ort_tensor::Tensor;
 
 use crate::options::{Exactness, Level};
@@ -33,9 +33,10 @@ impl Rewrite for ReshapeFusion {
         let (&[Some(x), Some(shape)], &[Some(y)]) = (&*node.inputs, &*node.outputs) else {
             return Ok(None);
         };
-        if site.graph.constant(shape).is_some() || is_zero_meant(node) {
+        if site.graph.constant(shape).is_some() {
             return Ok(None);
         }
+        let is_zero_meant = is_zero_meant(node);
         let sizes = sizes(site.graph, shape).ok_or(Refusal("nothing is known of its shape"))?;
         let mut is_open = false;
         let mut target = Vec::with_capacity(sizes.len());
@@ -43,7 +44,10 @@ impl Rewrite for ReshapeFusion {
             target.push(match size {
                 Size::Known(-1) => -1,
                 size if size.is_dim(site.graph, x, axis) && size.known().is_none() => 0,
+                Size::Known(0) if is_zero_meant => return Err(Refusal("a dimension is 0")),
                 Size::Known(size) => *size,
+                // In place of a dimension that may be 0, beside another that is, −1 would be ambiguous.
+                _ if is_zero_meant => return Err(Refusal("a dimension may be 0")),
                 _ => -1,
             });
             if target.last() == Some(&-1) && std::mem::replace(&mut is_open, true) {
@@ -60,7 +64,7 @@ impl Rewrite for ReshapeFusion {
             op_type: node.op_type.clone(),
             since_version: node.since_version,
             inputs: vec![Some(x), Some(shape)],
-            attrs: node.attrs.clone(),
+            attrs: Attrs::new(),
             ..NewNode::default()
         })?;
         patch.replace(y, new);
@@ -121,6 +125,7 @@ mod tests {
                   shape = const int64[4] [0, 0, 2, 3]
                   shape_2 = const int64[3] [0, -1, 2]
                   shape_3 = const int64[2] [0, -1]
+                  shape_4 = const int64[3] [0, 0, -1]
                   s = Shape-15 (x)
                   s0 = Gather-13 (s, zero)
                   s1 = Gather-13 (s, one)
@@ -130,11 +135,10 @@ mod tests {
                   c = Reshape-14 (x, w)
                   q = Concat-13 [axis: 0] (b1, two, three, b0)
                   d = Reshape-14 (x, q)
-                  p = Concat-13 [axis: 0] (b0, b1, rest)
-                  f = Reshape-14 [allowzero: 1] (x, p)
                   a = Reshape-14 (x, shape)
                   b = Reshape-14 (x, shape_2)
                   e = Reshape-14 (x, shape_3)
+                  f = Reshape-14 (x, shape_4)
                 }
                 2 refused: several of its dimensions are not known"#]],
         );

@@ -30,9 +30,10 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use ort_graph::{Attr, Attrs, Dim, NewNode, Node, Patch, ValueId};
+use ort_graph::{Attr, Attrs, Dim, Graph, NewNode, Node, Patch, ValueId};
 use ort_ops::ops::matmul::{Arrangement, MatMul};
 use ort_ops::ops::softmax::{Form, Softmax};
+use ort_ops::ops::transpose::Transpose;
 use ort_tensor::DType;
 
 use self::chain::{Chain, Heads, KEYS, Mask, QUERIES};
@@ -51,60 +52,26 @@ const AS_IT_IS: Arrangement = Arrangement { is_transposed: false, is_batch_trans
 const NO_SCORES: Refusal =
     Refusal("its scores are no product of queries and keys, along which it is a softmax");
 const NO_HEADS: Refusal = Refusal("its queries, keys or values are not known to come by head");
+const NO_SIZES: Refusal = Refusal("its heads may not have the same sizes");
 
 struct MultiHeadAttentionFusion;
 
 impl Rewrite for MultiHeadAttentionFusion {
     fn roots(&self) -> Option<Vec<&'static str>> {
-        Some(vec!["Reshape"])
+        Some(vec!["MatMul", "FusedMatMul"])
     }
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let Some(found) = Attention::at(site)? else { return Ok(None) };
         found.check(site)?;
-        let (graph, node) = (site.graph, site.node());
-        let mut patch = Patch::new(graph);
+        let mut patch = Patch::new(site.graph);
         let mask = mask::for_each_score(site, &found, &mut patch)?;
-        if let Some([k, v]) = found.shared_keys_and_values() {
-            let q = found.q.by_head.ok_or(NO_HEADS)?;
-            let new = patch.output_of(NewNode {
-                name: node.name.clone(),
-                domain: String::new(),
-                op_type: "Attention".to_owned(),
-                since_version: newest(site, &[23, 24, 25]),
-                inputs: [q, k, v].into_iter().chain(mask).map(Some).collect(),
-                outputs: Vec::new(),
-                captured: Vec::new(),
-                attrs: Attrs::new().with("scale", Attr::Float(found.scale)),
-            })?;
-            patch.replace(found.y, new);
-            return Ok(Some(patch));
-        }
-        let q = match found.q.rows {
-            Some(rows) => rows,
-            None => rows::of_heads(site, &found.q, &mut patch)?,
+        let (y, node) = match found.rows(site) {
+            Some(rows) => (rows, found.of_rows(site, mask, &mut patch)?),
+            None => (found.y, found.by_head(site, mask)?),
         };
-        let [k, v] = found.keys_and_values()?;
-        let mut inputs = vec![Some(q), Some(k), Some(v)];
-        if let Some(mask) = mask {
-            inputs.extend([None, None, Some(mask)]);
-        }
-        let n_heads = i64::try_from(found.q.n).map_err(|_| Refusal("it has too many heads"))?;
-        let new = patch.output_of(NewNode {
-            name: node.name.clone(),
-            domain: "com.microsoft".to_owned(),
-            op_type: "MultiHeadAttention".to_owned(),
-            since_version: 1,
-            inputs,
-            outputs: Vec::new(),
-            captured: Vec::new(),
-            attrs: Attrs::new()
-                .with("num_heads", Attr::Int(n_heads))
-                .with("scale", Attr::Float(found.scale)),
-        })?;
-        if let Some(&Some(y)) = node.outputs.first() {
-            patch.replace(y, new);
-        }
+        let new = patch.output_of(node)?;
+        patch.replace(y, new);
         Ok(Some(patch))
     }
 }
@@ -117,14 +84,14 @@ struct Attention {
     /// What becomes of the scores, the last first.
     masks: Vec<Mask>,
     scale: f32,
-    /// What is weighed, `[B, N, S, E]`.
+    /// Its result, `[B, N, S, E]`.
     y: ValueId,
     /// Whether others read a value in the midst of it.
     is_shared: bool,
 }
 
 impl Attention {
-    /// The attention that ends with the Reshape at the site: what is weighed by a softmax.
+    /// The attention whose last product is at the site: of values, and weights that a softmax computes.
     fn at(site: &Site<'_>) -> Result<Option<Self>, Refusal> {
         let mut chain = Chain::new(site.graph);
         let Some((y, matmul, softmax, v)) = Self::end(site, &mut chain) else { return Ok(None) };
@@ -148,60 +115,113 @@ impl Attention {
         Ok(Some(Self { q, k, v, masks, scale, y, is_shared }))
     }
 
-    /// What is weighed, its product, the node that computes its weights, and its values.
+    /// The result, its product, the node that computes its weights, and its values.
     fn end<'g>(
         site: &Site<'g>,
         chain: &mut Chain<'g>,
     ) -> Option<(ValueId, &'g MatMul, &'g Node, ValueId)> {
-        let transposed = chain.enter(site.node().inputs.first().copied().flatten()?);
-        let product = chain.transposed(transposed, QUERIES)?;
-        let (matmul, [weights, v]) = chain.operands::<MatMul>(product)?;
-        Some((product, matmul, chain.weights(weights)?, v))
+        let node = site.node();
+        let (&[Some(weights), Some(v)], &[Some(y)]) = (&node.inputs[..], &node.outputs[..]) else {
+            return None;
+        };
+        Some((y, node.operator()?, chain.weights(weights)?, v))
     }
 
-    /// Keys and values by head, before each head is repeated as often in both.
-    fn shared_keys_and_values(&self) -> Option<[ValueId; 2]> {
-        match [&self.k, &self.v].map(|heads| heads.repeated) {
-            [Some((k, n)), Some((v, m))] if n == m => Some([k, v]),
-            _ => None,
-        }
-    }
-
-    /// Keys and values, both in rows or both by head.
-    fn keys_and_values(&self) -> Result<[ValueId; 2], Refusal> {
-        let (k, v) = (&self.k, &self.v);
-        let rows = k.rows.zip(v.rows);
-        let both = rows.or_else(|| k.by_head.zip(v.by_head));
-        both.map(|(k, v)| [k, v]).ok_or(Refusal("its keys come in rows, its values by head"))
-    }
-
-    /// Whether sizes and types are those that MultiHeadAttention takes.
+    /// Whether sizes and types are those that an attention takes.
     fn check(&self, site: &Site<'_>) -> Result<(), Refusal> {
         let Self { q, k, v, .. } = self;
-        let y = site.node().outputs.first().copied().flatten();
-        let fact = y.map(|y| site.graph.fact(y));
-        let [batch, s, _] = &q.dims;
-        let is_merged = fact.and_then(|fact| fact.dims()).is_some_and(|dims| match dims {
-            [b, l, width] => {
-                Some(width) == q.n.checked_mul(v.size).map(Dim::Known).as_ref()
-                    && (b.equals(batch) || l.equals(s))
-            }
-            _ => false,
-        });
         if self.is_shared {
             return Err(Refusal("a value within it is used elsewhere"));
         }
-        if fact.and_then(|fact| fact.dtype()) != Some(DType::F32) {
+        if site.graph.fact(self.y).dtype() != Some(DType::F32) {
             return Err(Refusal("it is not f32"));
         }
         if !self.scale.is_finite() || self.scale == 0.0 {
             return Err(Refusal("it has no scale"));
         }
-        let is_alike = [k, v].iter().all(|x| x.n == q.n && x.dims[0].equals(batch));
+        let is_alike = [k, v].iter().all(|x| x.dims[0].equals(&q.dims[0]));
         // There are as many values as keys, whose weights multiply them.
-        if !is_merged || !is_alike || q.size != k.size {
-            return Err(Refusal("its heads may not have the same sizes"));
+        if !is_alike || q.size != k.size {
+            return Err(NO_SIZES);
         }
         Ok(())
+    }
+
+    /// The result in rows, `[B, S, N·E]`, if nobody reads it by head, and each head has keys and values of its own.
+    fn rows(&self, site: &Site<'_>) -> Option<ValueId> {
+        let Self { q, k, v, .. } = self;
+        let transpose = only_reader(site.graph, self.y)?;
+        let is_by_row = transpose.operator::<Transpose>()?.perm.as_deref() == Some(&QUERIES);
+        let reshape = only_reader(site.graph, transpose.outputs.first().copied().flatten()?)?;
+        let is_reshape = reshape.domain.is_empty() && reshape.op_type == "Reshape";
+        let y = reshape.outputs.first().copied().flatten()?;
+        let [b, l, width] = site.graph.fact(y).dims()? else { return None };
+        let is_merged = Some(width) == q.n.checked_mul(v.size).map(Dim::Known).as_ref()
+            && (b.equals(&q.dims[0]) || l.equals(&q.dims[1]));
+        let is_alike = [k, v].iter().all(|x| x.n == q.n && x.repeated.is_none());
+        (is_by_row && is_reshape && is_merged && is_alike).then_some(y)
+    }
+
+    /// The node that computes rows.
+    fn of_rows(
+        &self,
+        site: &Site<'_>,
+        mask: Option<ValueId>,
+        patch: &mut Patch,
+    ) -> Result<NewNode, Refusal> {
+        let q = match self.q.rows {
+            Some(rows) => rows,
+            None => rows::of_heads(site, &self.q, patch)?,
+        };
+        let (k, v) = (&self.k, &self.v);
+        let both = k.rows.zip(v.rows).or_else(|| k.by_head.zip(v.by_head));
+        let (k, v) = both.ok_or(Refusal("its keys come in rows, its values by head"))?;
+        let mut inputs = vec![Some(q), Some(k), Some(v)];
+        if let Some(mask) = mask {
+            inputs.extend([None, None, Some(mask)]);
+        }
+        let n_heads = i64::try_from(self.q.n).map_err(|_| Refusal("it has too many heads"))?;
+        Ok(NewNode {
+            name: site.node().name.clone(),
+            domain: "com.microsoft".to_owned(),
+            op_type: "MultiHeadAttention".to_owned(),
+            since_version: 1,
+            inputs,
+            attrs: Attrs::new()
+                .with("num_heads", Attr::Int(n_heads))
+                .with("scale", Attr::Float(self.scale)),
+            ..NewNode::default()
+        })
+    }
+
+    /// The node that computes the result by head. Keys and values are those of each head, or of several heads.
+    fn by_head(&self, site: &Site<'_>, mask: Option<ValueId>) -> Result<NewNode, Refusal> {
+        let shared = [&self.k, &self.v].map(|heads| match heads.repeated {
+            Some((source, times)) => Some((source, heads.n / times)),
+            None => heads.by_head.map(|source| (source, heads.n)),
+        });
+        let [Some((k, n)), Some((v, m))] = shared else { return Err(NO_HEADS) };
+        // A product takes one head for all.
+        let is_shared = [&self.k, &self.v].iter().all(|heads| [1, self.q.n].contains(&heads.n));
+        if n != m || !is_shared {
+            return Err(NO_SIZES);
+        }
+        let q = self.q.by_head.ok_or(NO_HEADS)?;
+        Ok(NewNode {
+            name: site.node().name.clone(),
+            op_type: "Attention".to_owned(),
+            since_version: newest(site, &[23, 24, 25]),
+            inputs: [q, k, v].into_iter().chain(mask).map(Some).collect(),
+            attrs: Attrs::new().with("scale", Attr::Float(self.scale)),
+            ..NewNode::default()
+        })
+    }
+}
+
+/// The only node that reads a value, once.
+fn only_reader(graph: &Graph, value: ValueId) -> Option<&Node> {
+    match graph.consumers(value)[..] {
+        [id] if !graph.is_output(value) => Some(graph.node(id)),
+        _ => None,
     }
 }
