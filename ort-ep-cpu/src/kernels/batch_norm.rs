@@ -4,10 +4,10 @@
 
 use std::ops::{Add, Mul};
 
-use ort_ep::{Claim, Io, Kernel, KernelError, Prepared};
+use ort_ep::{Claim, Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Graph, Node, NodeId, OpError};
 use ort_kernels::Isa;
-use ort_kernels::vec::{each, each_in_place};
+use ort_kernels::vec::{Lane, each, each_in_place, pairs};
 use ort_ops::ops::batch_normalization::BatchNormalization;
 use ort_tensor::{DType, Inputs, Number};
 
@@ -18,6 +18,12 @@ pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 
 /// The cost of an element, in multiply-adds.
 const COST: usize = 4;
+
+/// Planes of fewer elements are computed several at a time.
+const SMALL_PLANE: usize = 32;
+
+/// So many elements have their scales and shifts side by side, for one row after another.
+const BLOCK: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
 struct BatchNormKernel {
@@ -83,14 +89,19 @@ impl<'a, T: Number> Parameters<'a, T> {
 impl BatchNormKernel {
     fn compute<T: Number + Mul<Output = T> + Add<Output = T>>(
         &self,
-        &State { channels, plane }: &State,
+        state: &State,
         io: &mut Io<'_, '_>,
     ) -> Result<(), KernelError> {
+        let &State { channels, plane } = state;
         let (x, y) = first_and_output::<T>(io.inputs, &mut io.outputs[0])?;
         let parameters = Parameters::<T>::at(io.inputs, 1)?;
+        if plane < SMALL_PLANE {
+            self.compute_channels(state, (x, y), &parameters, io.threads);
+            return Ok(());
+        }
         let rows = Rows { len: plane, cost: plane.saturating_mul(COST) };
         rows.for_each(io.threads, y, |start, y| {
-            for (i, y) in y.chunks_exact_mut(plane.max(1)).enumerate() {
+            for (i, y) in y.chunks_exact_mut(plane).enumerate() {
                 let at = start + i * plane;
                 let [factor, summand] = parameters.of(at / plane % channels, self.epsilon);
                 let of = move |x: T| x * factor + summand;
@@ -101,6 +112,40 @@ impl BatchNormKernel {
             }
         });
         Ok(())
+    }
+
+    /// Planes so small, such as of rows of channels, that a register has elements of several.
+    fn compute_channels<T: Number + Mul<Output = T> + Add<Output = T>>(
+        &self,
+        &State { channels, plane }: &State,
+        (x, y): (Option<&[T]>, &mut [T]),
+        parameters: &Parameters<'_, T>,
+        threads: &dyn Threads,
+    ) {
+        let plane = plane.max(1);
+        let len = channels.saturating_mul(plane).max(1);
+        let rows = Rows { len, cost: len.saturating_mul(COST) };
+        rows.for_each(threads, y, |start, y| {
+            let (mut scales, mut old) = ([[T::from_f64(0.0); 2]; BLOCK], [T::from_f64(0.0); BLOCK]);
+            for first in (0..len).step_by(BLOCK) {
+                let n = BLOCK.min(len - first);
+                for (scale, at) in scales.iter_mut().zip(first..first + n) {
+                    *scale = parameters.of(at / plane, self.epsilon);
+                }
+                for (i, y) in y.chunks_exact_mut(len).enumerate() {
+                    let (at, y) = (start + i * len + first, &mut y[first..first + n]);
+                    let x = match x {
+                        Some(x) => &x[at..at + n],
+                        None => {
+                            old[..n].copy_from_slice(y);
+                            &old[..n]
+                        }
+                    };
+                    let of = |x: T, [factor, summand]: [T; 2]| x * factor + summand;
+                    pairs(self.isa, Lane::Row(x), Lane::Row(&scales[..n]), y, of);
+                }
+            }
+        });
     }
 }
 
@@ -140,9 +185,17 @@ mod tests {
 
     #[test]
     fn every_plane_has_the_parameters_of_its_channel() {
-        for shape in
-            [&[2, 3, 4, 5][..], &[1, 40, 60, 61], &[5, 7], &[2, 3, 0], &[0, 2, 3], &[2, 3, 4]]
-        {
+        for shape in [
+            &[2, 3, 4, 5][..],
+            &[1, 40, 60, 61],
+            &[5, 7],
+            &[2, 3, 0],
+            &[0, 2, 3],
+            &[2, 3, 4],
+            &[70, 300],
+            &[300, 35, 3, 3],
+            &[4, 0],
+        ] {
             let channels = [shape[1]];
             let parameter = || floats(&channels);
             let variance: Vec<f32> =
@@ -164,7 +217,7 @@ mod tests {
             let numbers: Vec<f64> = (0..n).map(|i| (i * 7919 % 251) as f64 / 16.0 + 1.0).collect();
             Tensor::from_slice(shape, &numbers).unwrap()
         };
-        for shape in [&[2, 3, 4, 5][..], &[1, 40, 60, 61]] {
+        for shape in [&[2, 3, 4, 5][..], &[1, 40, 60, 61], &[40, 300], &[9, 5, 7]] {
             let case = Case::new("BatchNormalization", 15).input(numbers(shape));
             let weight = || numbers(&shape[1..2]);
             case.weight(weight())
