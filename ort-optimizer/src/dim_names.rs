@@ -1,10 +1,11 @@
 //! Names for unnamed dimensions, so that dimensions derived from each other are known to be equal.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ort_graph::{CycleError, Dim, Dims, Fact, Graph, Node, NodeId, Type};
-use ort_ops::infer::broadcast_dims;
+use ort_ops::infer::{broadcast_dims, normalize_axis};
+use ort_ops::ops::concat::Concat;
 use ort_ops::ops::reshape::Reshape;
 
 use crate::sizes::{Size, sizes};
@@ -23,10 +24,11 @@ impl DimNames {
     pub(crate) fn give(graph: &mut Graph) -> Result<Self, CycleError> {
         let taken: HashSet<Arc<str>> =
             graph.value_ids().flat_map(|id| symbols(graph.fact(id))).collect();
+        let mut sums = Sums { taken: &taken, names: HashMap::new() };
         let mut given = HashSet::new();
         for node in graph.topological_order()? {
             graph.refine(node);
-            take_from_sizes(graph, node);
+            take_from_sizes(graph, node, &mut sums);
             let outputs = graph.node(node).outputs.clone();
             if outputs.iter().flatten().any(|&output| symbols(graph.fact(output)).next().is_some())
             {
@@ -46,6 +48,7 @@ impl DimNames {
                 }
             }
         }
+        given.extend(sums.names.into_values());
         Ok(Self(given))
     }
 
@@ -108,9 +111,46 @@ fn take_from_operands(
     is_any
 }
 
-/// Dimensions that a node reads as integers: a model traced with dynamic dimensions computes with them.
-fn take_from_sizes(graph: &mut Graph, node: NodeId) {
-    let made = made_of_sizes(graph, graph.node(node));
+/// One name for each sum of dimensions.
+struct Sums<'a> {
+    taken: &'a HashSet<Arc<str>>,
+    names: HashMap<Size, Arc<str>>,
+}
+
+impl Sums<'_> {
+    fn dim(&mut self, size: &Size) -> Dim {
+        match size {
+            Size::Known(n) => usize::try_from(*n).map_or(Dim::Unknown, Dim::Known),
+            Size::Symbol(name) => Dim::Symbol(name.clone()),
+            Size::Sum(terms) => match self.names.get(size) {
+                Some(name) => Dim::Symbol(name.clone()),
+                None => self.name(size, terms).unwrap_or(Dim::Unknown),
+            },
+            Size::Axis(..) | Size::Unknown => Dim::Unknown,
+        }
+    }
+
+    /// A new name, unless the file uses it, or a term has none.
+    fn name(&mut self, size: &Size, terms: &[Size]) -> Option<Dim> {
+        let term = |term: &Size| match term {
+            Size::Known(n) => Some(n.to_string()),
+            Size::Symbol(name) => Some(name.to_string()),
+            _ => None,
+        };
+        let terms: Option<Vec<String>> = terms.iter().map(term).collect(); // bounded: by the longest sum
+        let name: Arc<str> = format!("({})", terms?.join(" + ")).into();
+        let is_new = !self.taken.contains(&name);
+        is_new.then(|| {
+            self.names.insert(size.clone(), name.clone());
+            Dim::Symbol(name)
+        })
+    }
+}
+
+/// Dimensions that a node reads as integers: a model traced with dynamic dimensions computes with them. And those that it
+/// adds.
+fn take_from_sizes(graph: &mut Graph, node: NodeId, sums: &mut Sums<'_>) {
+    let made = made_of_sizes(graph, graph.node(node), sums);
     let (Some(made), Some(&Some(output))) = (made, graph.node(node).outputs.first()) else {
         return;
     };
@@ -126,18 +166,25 @@ fn take_from_sizes(graph: &mut Graph, node: NodeId) {
     }
 }
 
-/// The dimensions of what a node makes of a shape.
-fn made_of_sizes(graph: &Graph, node: &Node) -> Option<Dims> {
+/// The dimensions of what a node makes of a shape, or of parts.
+fn made_of_sizes(graph: &Graph, node: &Node, sums: &mut Sums<'_>) -> Option<Dims> {
     let input = |index: usize| node.inputs.get(index).copied().flatten();
-    let dim = |size: &Size| match size {
-        Size::Known(n) => usize::try_from(*n).map_or(Dim::Unknown, Dim::Known),
-        Size::Symbol(name) => Dim::Symbol(name.clone()),
-        Size::Axis(..) | Size::Sum(_) | Size::Unknown => Dim::Unknown,
-    };
-    let given = |index| Some(sizes(graph, input(index)?)?.iter().map(dim).collect::<Dims>());
+    let mut given =
+        |index| Some(sizes(graph, input(index)?)?.iter().map(|size| sums.dim(size)).collect::<Dims>());
     match (&*node.domain, &*node.op_type) {
         ("", "ConstantOfShape") => given(0),
         ("", "Expand") => broadcast_dims(graph.fact(input(0)?).dims()?, &given(1)?).ok(),
+        ("", "Range") => {
+            let is = |index, number| Some(graph.fact(input(index)?).ints()? == [number]);
+            given(1).filter(|_| is(0, 0) == Some(true) && is(2, 1) == Some(true))
+        }
+        ("", "Concat") => {
+            let output = node.outputs.first().copied().flatten()?;
+            let mut dims: Dims = graph.fact(output).dims()?.into();
+            let axis = normalize_axis(node.operator::<Concat>()?.axis, dims.len()).ok()?;
+            *dims.get_mut(axis)? = sums.dim(&Size::joined(graph, node, axis)?);
+            Some(dims)
+        }
         ("", "Reshape") => {
             let op = node.operator::<Reshape>().filter(|op| op.shape.is_none())?;
             let (x, mut dims) = (graph.fact(input(0)?).dims()?, given(1)?);

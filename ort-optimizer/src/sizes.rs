@@ -10,12 +10,13 @@
 use std::sync::Arc;
 
 use ort_graph::{Attr, Dim, Graph, Node, ValueId};
+use ort_ops::infer::normalize_axis;
 use ort_ops::ops::concat::Concat;
 use ort_tensor::DType;
 use smallvec::SmallVec;
 
 /// One integer.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Size {
     /// This number.
     Known(i64),
@@ -70,19 +71,26 @@ impl Size {
 
     /// Whether it is a dimension of `value` along `axis`, whatever that is in a run.
     pub(crate) fn is_dim(&self, graph: &Graph, value: ValueId, axis: usize) -> bool {
-        let dim = |value| graph.fact(value).dims()?.get(axis).map(|dim| Size::of_dim(dim, value, axis));
         let is = |dim: Option<Size>| dim.is_some_and(|dim| *self != Size::Unknown && *self == dim);
-        // What is joined along the axis is as long as all its parts.
         let joined = || {
             let (id, _) = graph.producer(value)?;
-            let concat = graph.node(id).operator::<Concat>()?;
-            let rank = i64::try_from(graph.fact(value).rank()?).ok()?;
-            let along = if concat.axis < 0 { concat.axis.checked_add(rank)? } else { concat.axis };
-            let mut parts = graph.node(id).inputs.iter().map(|part| dim((*part)?));
-            let first = parts.next()?.filter(|_| usize::try_from(along) == Ok(axis));
-            parts.try_fold(first?, |sum, part| Some(sum.plus(&part?)))
+            let node = graph.node(id);
+            let concat = node.operator::<Concat>()?;
+            let along = normalize_axis(concat.axis, graph.fact(value).rank()?).ok()?;
+            Size::joined(graph, node, axis).filter(|_| along == axis)
         };
-        is(dim(value)) || is(joined())
+        is(Size::of_axis(graph, value, axis)) || is(joined())
+    }
+
+    /// The sum of a node's inputs along an axis.
+    pub(crate) fn joined(graph: &Graph, node: &Node, axis: usize) -> Option<Size> {
+        let mut parts = node.inputs.iter().map(|&part| Size::of_axis(graph, part?, axis));
+        let first = parts.next()??;
+        parts.try_fold(first, |sum, part| Some(sum.plus(&part?)))
+    }
+
+    fn of_axis(graph: &Graph, value: ValueId, axis: usize) -> Option<Size> {
+        Some(Size::of_dim(graph.fact(value).dims()?.get(axis)?, value, axis))
     }
 
     /// The sum of two, unknown unless neither is negative.

@@ -5,7 +5,7 @@
 //! ```
 //! PyTorch writes the keys of every attention so.
 
-use ort_graph::{Attr, Attrs, Dim, Graph, NewNode, Node, Patch, ValueId};
+use ort_graph::{Attr, Attrs, Graph, NewNode, Node, Patch, ValueId};
 use ort_ops::ops::transpose::Transpose;
 
 use crate::options::{Exactness, Level};
@@ -77,27 +77,27 @@ fn are_matrices(graph: &Graph, x: ValueId, list: ValueId) -> bool {
     is_shaped(graph, graph.node(id), list, x, [(1, rank - 2), (2, rank - 1)].into_iter())
 }
 
-/// Whether a Reshape's output has, at the first axis of each pair, the dimension that `x` has at the second.
+/// Whether a Reshape's output has, at the first axis of each pair, the dimension that `x` has at the second. One of them
+/// may be left to follow from the others.
 fn is_shaped(
     graph: &Graph,
     reshape: &Node,
     output: ValueId,
     x: ValueId,
-    mut axes: impl Iterator<Item = (usize, usize)>,
+    axes: impl Iterator<Item = (usize, usize)>,
 ) -> bool {
     let dims = |value, axis: usize| graph.fact(value).dims()?.get(axis);
     let target = reshape.inputs.get(1).copied().flatten().and_then(|shape| sizes(graph, shape));
+    let requested = |at: usize| target.as_ref().and_then(|target| target.get(at));
     let is_same = |(at, of): (usize, usize)| {
-        let requested = target.as_ref().and_then(|target| target.get(at));
-        let is_requested = requested.is_some_and(|size| is_positive(size) && size.is_dim(graph, x, of));
-        is_requested || dims(output, at).zip(dims(x, of)).is_some_and(|(a, b)| Dim::equals(a, b))
+        let is_positive = |size: &Size| size.known().is_none_or(|number| number > 0);
+        requested(at).is_some_and(|size| is_positive(size) && size.is_dim(graph, x, of))
+            || dims(output, at).zip(dims(x, of)).is_some_and(|(a, b)| a.equals(b))
     };
-    axes.all(is_same)
-}
-
-/// Whether a requested dimension stands for itself, not for a copy or what is left.
-fn is_positive(size: &Size) -> bool {
-    size.known().is_none_or(|number| number > 0)
+    let mut others = axes.filter(|&pair| !is_same(pair));
+    let first = others.next();
+    let follows = first.is_none_or(|(at, _)| requested(at) == Some(&Size::Known(-1)));
+    follows && others.next().is_none()
 }
 
 fn output(node: &Node) -> Option<ValueId> {
@@ -114,7 +114,7 @@ mod tests {
     fn matrices_are_transposed_where_they_are() {
         assert_optimized(
             super::PASS,
-            "graph(x: float[2,n,s,5], u: float[2,4,3,5]) -> (y, z) {
+            "graph(x: float[2,n,s,5], u: float[2,4,3,5], v: float[?,4,3,5]) -> (y, z, w) {
                list = const int64[3] [-1, 3, 5]
                split = const int64[4] [2, 4, 5, 3]
                from = const int64[1] [-2]
@@ -133,11 +133,16 @@ mod tests {
                c = Reshape-14 (u, list)
                d = Transpose-13 [perm: [0, 2, 1]] (c)
                z = Reshape-14 (d, split)
+               open = const int64[4] [-1, 4, 5, 3]
+               e = Reshape-14 (v, list)
+               f = Transpose-13 [perm: [0, 2, 1]] (e)
+               w = Reshape-14 (f, open)
              }",
             &expect![[r#"
-                graph(x: float[2,n,s,5], u: float[2,4,3,5]) -> (y, z) {
+                graph(x: float[2,n,s,5], u: float[2,4,3,5], v: float[?,4,3,5]) -> (y, z, w) {
                   y = Transpose-13 [perm: [0, 1, 3, 2]] (x)
                   z = Transpose-13 [perm: [0, 1, 3, 2]] (u)
+                  w = Transpose-13 [perm: [0, 1, 3, 2]] (v)
                 }"#]],
         );
     }
