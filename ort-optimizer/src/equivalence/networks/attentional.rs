@@ -166,14 +166,16 @@ impl Attentional {
     /// Attention with two heads.
     fn attended(&mut self, x: &str) -> String {
         let query = self.heads(x, "[0, 2, 1, 3]");
-        let value = self.heads(x, "[0, 2, 1, 3]");
+        let mut value = self.heads(x, "[0, 2, 1, 3]");
         let (query, key) = if self.writer.chance(2) {
             (query, self.heads(x, "[0, 2, 3, 1]"))
         } else {
             // As behind a rotation, none is rows that are only transposed.
             let key = self.heads(x, "[0, 2, 1, 3]");
             let [query, key] = [query, key].map(|x| self.writer.node("Neg-13", &[&x]));
-            (query, self.writer.node("Transpose-13 [perm: [0, 1, 3, 2]]", &[&key]))
+            let [key, more] = if self.writer.chance(2) { [&key, &value].map(|x| self.repeated(x)) } else { [key, value] };
+            value = more;
+            (query, self.turned(&key))
         };
         let scale = self.writer.number(0.5);
         let scores = self.writer.node("MatMul-13", &[&query, &key]);
@@ -191,6 +193,36 @@ impl Attentional {
         let shape = self.shape_of(x, &[2, 4]);
         let split = self.writer.node("Reshape-14", &[&projected, &shape]);
         self.writer.node(&format!("Transpose-13 [perm: {perm}]"), &[&split])
+    }
+
+    /// The first head twice.
+    fn repeated(&mut self, x: &str) -> String {
+        let first = self.writer.ints(&[0]);
+        let head = self.writer.node("Gather-13 [axis: 1]", &[x, &first]);
+        let axis = self.writer.ints(&[2]);
+        let added = self.writer.node("Unsqueeze-13", &[&head, &axis]);
+        let times = self.writer.ints(&[1, 1, 2, 1, 1]);
+        let repeated = self.writer.node("Expand-13", &[&added, &times]);
+        let shape = self.writer.ints(&[0, 2, -1, 4]);
+        self.writer.node("Reshape-14", &[&repeated, &shape])
+    }
+
+    /// Keys by head for the product: as they are, or in one list, as PyTorch writes it.
+    fn turned(&mut self, key: &str) -> String {
+        if self.writer.chance(2) {
+            return self.writer.node("Transpose-13 [perm: [0, 1, 3, 2]]", &[key]);
+        }
+        let shape = self.writer.node("Shape-13", &[key]);
+        let [first, size] = [&[0, 1], &[2][..]].map(|axes: &[i64]| {
+            let axes = self.writer.ints(axes);
+            self.writer.node("Gather-13", &[&shape, &axes])
+        });
+        let [open, four] = [-1, 4].map(|size| self.writer.ints(&[size]));
+        let list = self.writer.node("Concat-13 [axis: 0]", &[&open, &size, &four]);
+        let list = self.writer.node("Reshape-14", &[key, &list]);
+        let turned = self.writer.node("Transpose-13 [perm: [0, 2, 1]]", &[&list]);
+        let back = self.writer.node("Concat-13 [axis: 0]", &[&first, &four, &size]);
+        self.writer.node("Reshape-14", &[&turned, &back])
     }
 
     /// The first two dimensions of `x` and these, from numbers or from the Shape of `x`.
