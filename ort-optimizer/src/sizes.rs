@@ -12,7 +12,7 @@ use std::sync::Arc;
 use ort_graph::{Attr, Dim, Graph, Node, ValueId};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::concat::Concat;
-use ort_tensor::DType;
+use ort_tensor::{Bool, DType};
 use smallvec::SmallVec;
 
 /// One integer.
@@ -162,6 +162,10 @@ impl Reader<'_> {
         }
         if let Some(ints) = fact.ints() {
             return (ints.len() <= MAX_LEN).then(|| ints.into_iter().map(Size::Known).collect());
+        }
+        if let Some(flags) = self.graph.constant(value).and_then(|it| it.as_slice::<Bool>().ok()) {
+            let known = flags.iter().map(|&flag| Size::Known(flag.get().into()));
+            return (flags.len() <= MAX_LEN).then(|| known.collect());
         }
         self.nodes_left = self.nodes_left.checked_sub(1)?;
         let (id, _) = self.graph.producer(value)?;

@@ -180,7 +180,8 @@ impl<'g> Chain<'g> {
         if of_rows.is_some() {
             return of_rows;
         }
-        let by_head = if perm == KEYS { self.transposed(value, SWAPPED)? } else { value };
+        let swapped = if perm == KEYS { self.transposed(value, SWAPPED) } else { Some(value) };
+        let Some(by_head) = swapped else { return self.repeated_swapped(value) };
         if let Some(reshaped) = self.transposed(by_head, QUERIES)
             && let Some(heads) = self.of_rows(reshaped, Some(by_head))
         {
@@ -192,6 +193,17 @@ impl<'g> Chain<'g> {
         let [b, _, s, _] = of(repeated.map_or(by_head, |(source, _)| source))? else { return None };
         let dims = [b.clone(), s.clone(), Dim::Known(n.checked_mul(size)?)];
         (n > 0).then_some(Heads { rows: None, by_head: Some(by_head), dims, n, size, repeated })
+    }
+
+    /// Keys that are transposed for their product before they are repeated.
+    fn repeated_swapped(&self, value: ValueId) -> Option<Heads> {
+        let (source, times) = repeats::source_of_swapped(self.graph, value)?;
+        let dims = self.graph.fact(source).dims()?;
+        let &[ref b, Dim::Known(n), ref s, Dim::Known(size)] = dims else { return None };
+        let n = n.checked_mul(times)?;
+        let dims = [b.clone(), s.clone(), Dim::Known(n.checked_mul(size)?)];
+        let repeated = Some((source, times));
+        (n > 0).then_some(Heads { rows: None, by_head: None, dims, n, size, repeated })
     }
 
     /// Rows that a Reshape cuts into heads.

@@ -4,28 +4,45 @@
 //! Reshape(Expand(Unsqueeze(x, 2), [B, N, r, T, H]), [B, N·r, T, H])    x: [B, N, T, H]
 //! ```
 //! Tile or Concat may repeat instead of Expand, and Reshape may add the dimension. So does Gather along the heads,
-//! if it takes each `r` times.
+//! if it takes each `r` times. Keys may be transposed for their product first, when there is less to move.
 
 use ort_graph::{Attr, Dim, Graph, Node, ValueId};
+use ort_ops::ops::transpose::Transpose;
 
 use crate::sizes::{Size, sizes};
+
+/// The axes of what is repeated in the result: as they are, or the last two swapped, as for a product.
+type Order = [usize; 4];
+const AS_THEY_ARE: Order = [0, 1, 2, 3];
+const SWAPPED: Order = [0, 1, 3, 2];
 
 /// What is repeated by head, and how many times each head, if more than once.
 pub(super) fn source(graph: &Graph, value: ValueId) -> Option<(ValueId, usize)> {
     let node = producer(graph, value)?;
     let found = match &*node.op_type {
         "Gather" => gathered(graph, node),
-        "Reshape" => merged(graph, node, value),
+        "Reshape" => merged(graph, node, value, AS_THEY_ARE),
         _ => None,
     };
     found.filter(|&(_, times)| times > 1)
 }
 
-/// `[B, N·r, T, H]` of `[B, N, r, T, H]`
-fn merged(graph: &Graph, reshape: &Node, value: ValueId) -> Option<(ValueId, usize)> {
-    let repeated = first(reshape)?;
-    let repeat = producer(graph, repeated)?;
-    let added = first(repeat)?;
+/// The same where the last two dimensions of `[B, N, T, H]` are swapped before they are repeated.
+pub(super) fn source_of_swapped(graph: &Graph, value: ValueId) -> Option<(ValueId, usize)> {
+    if let Some((swapped, times)) = source(graph, value) {
+        return Some((transposed(graph, swapped, &SWAPPED)?, times));
+    }
+    let node = producer(graph, value).filter(|node| node.op_type == "Reshape")?;
+    merged(graph, node, value, SWAPPED).filter(|&(_, times)| times > 1)
+}
+
+/// `[B, N·r, T, H]` of `[B, N, r, T, H]`, or both with T and H swapped.
+fn merged(graph: &Graph, reshape: &Node, value: ValueId, order: Order) -> Option<(ValueId, usize)> {
+    let repeat = producer(graph, first(reshape)?)?;
+    let mut added = first(repeat)?;
+    if order == SWAPPED {
+        added = transposed(graph, added, &[0, 1, 2, 4, 3])?;
+    }
     let x = first(producer(graph, added).filter(|node| adds_a_dimension(node))?)?;
     let dims = |value| graph.fact(value).dims();
     let &[ref b, Dim::Known(n), ref t, Dim::Known(size)] = dims(x)? else { return None };
@@ -33,26 +50,26 @@ fn merged(graph: &Graph, reshape: &Node, value: ValueId) -> Option<(ValueId, usi
     else {
         return None;
     };
-    let times = times(graph, repeat, x)?;
-    let &[ref to_b, Dim::Known(to_n), ref to_t, Dim::Known(to_size)] = dims(value)? else {
-        return None;
-    };
+    let times = times(graph, repeat, x, order)?;
+    let to: &[Dim; 4] = dims(value)?.try_into().ok()?;
+    let [to_b, to_n, to_t, to_size] = order.map(|axis| &to[axis]);
     // If one of batch and length stays, both do.
     let is_added = [n, size] == [n_1, size_1] && (b.equals(b_1) || t.equals(t_1));
-    let is_merged = n.checked_mul(times) == Some(to_n)
-        && size == to_size
+    let is_merged = n.checked_mul(times) == to_n.known()
+        && Some(size) == to_size.known()
         && (b.equals(to_b) || t.equals(to_t));
     (is_added && is_merged).then_some((x, times))
 }
 
 /// How many times a node repeats `x: [B, N, T, H]`, as `[B, N, 1, T, H]`, along the third dimension, and along no other.
-fn times(graph: &Graph, node: &Node, x: ValueId) -> Option<usize> {
+fn times(graph: &Graph, node: &Node, x: ValueId, order: Order) -> Option<usize> {
     let operand = || sizes(graph, node.inputs.get(1).copied().flatten()?);
     let times = match &*node.op_type {
         "Expand" => match &operand()?[..] {
             [b, n, Size::Known(times), t, size] => {
-                let is_of = |size: &Size, axis| *size == Size::Known(1) || size.is_dim(graph, x, axis);
-                let mut axes = [b, n, t, size].into_iter().zip(0..);
+                let is_of =
+                    |size: &Size, axis| *size == Size::Known(1) || size.is_dim(graph, x, axis);
+                let mut axes = [b, n, t, size].into_iter().zip(order);
                 axes.all(|(size, axis)| is_of(size, axis)).then_some(*times)
             }
             _ => None,
@@ -84,6 +101,13 @@ fn gathered(graph: &Graph, node: &Node) -> Option<(ValueId, usize)> {
         usize::try_from(head).is_ok_and(|head| Some(head) == usize::checked_div(i, times))
     });
     (is_along && are_in_order && times.checked_mul(n) == Some(heads.len())).then_some((x, times))
+}
+
+/// What becomes the value by this permutation.
+fn transposed(graph: &Graph, value: ValueId, perm: &[usize]) -> Option<ValueId> {
+    let node = producer(graph, value)?;
+    let op = node.operator::<Transpose>()?;
+    (op.perm.as_deref() == Some(perm)).then(|| first(node))?
 }
 
 fn adds_a_dimension(node: &Node) -> bool {
