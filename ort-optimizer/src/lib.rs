@@ -57,7 +57,7 @@ mod testing;
 
 pub use crate::driver::{OptimizeError, optimize};
 pub use crate::eval::{ConstEval, EvalError, Reference};
-pub use crate::interchange::lower_for_onnx_runtime;
+pub use crate::interchange::{lower_for_onnx_runtime, lower_to_opset};
 pub use crate::names::names;
 pub use crate::nchwc::{AssumedBlockSize, Contradiction, NchwcError};
 pub use crate::options::{Exactness, Level, Options, ParseLevelError, UnknownLevel};

@@ -142,6 +142,9 @@ pub enum SaveError {
     /// The graph has something that the format cannot represent.
     #[error(transparent)]
     Export(#[from] Box<ExportError>),
+    /// Operators that are newer than the model's could not be written out.
+    #[error(transparent)]
+    Optimize(#[from] Box<OptimizeError>),
     /// The file would be too big, or invalid.
     #[error(transparent)]
     Format(#[from] Box<WriteError>),

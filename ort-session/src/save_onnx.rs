@@ -80,7 +80,7 @@ impl Optimized {
 
     fn to_proto(&self) -> Result<ModelProto, SaveError> {
         let mut is_complete = true;
-        let mut graph = self.graph.clone();
+        let mut graph = self.for_others()?.into_owned();
         graph.edit_constants(&mut |constant, forms| {
             is_complete &= !constant.is_released();
             forms.clear();
@@ -89,7 +89,7 @@ impl Optimized {
             return Err(SaveError::Released);
         }
         let info = ModelInfo { metadata: unsealed(&self.model.metadata), ..self.model.clone() };
-        let options = Export { info: &info, resolver: None, private: PRIVATE };
+        let options = Export { info: &info, resolver: None, private: PRIVATE, is_ours: false };
         Ok(to_onnx(export(&graph, options).map_err(Box::new)?, &info.graph_name)?)
     }
 }

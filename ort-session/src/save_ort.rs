@@ -2,12 +2,14 @@
 //!
 //! The file is built in memory, which counts against the limit of loading, as do the constants that the graph has in its own.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use ort_format::{File, KernelTypeStrResolver, WriteError};
 use ort_graph::{Export, Graph, ModelInfo, export};
+use ort_optimizer::lower_to_opset;
 
 use crate::cancel::Cancel;
 use crate::error::SaveError;
@@ -27,7 +29,10 @@ impl Optimized {
         let room = self.room(&self.settings.load_limits.budget(&self.graph));
         self.settings.saving(room, || match &self.settings.packed_for {
             Some(packed_for) if self.is_packed => self.sealed(&self.graph, packed_for, None),
-            _ => self.exported(&self.graph, unsealed(&self.model.metadata), PRIVATE),
+            _ => {
+                let graph = self.for_others()?;
+                self.exported(&graph, unsealed(&self.model.metadata), Some(PRIVATE))
+            }
         })
     }
 
@@ -106,26 +111,46 @@ impl Optimized {
         of: Option<&str>,
     ) -> Result<Vec<u8>, SaveError> {
         let metadata = texts(&self.model.metadata, packed_for, of);
-        let mut bytes = self.exported(graph, metadata, &[])?;
+        let mut bytes = self.exported(graph, metadata, None)?;
         let cancel = self.settings.cancel.as_ref();
         seal(&mut bytes, &self.threads(), &|| !cancel.is_some_and(Cancel::is_cancelled))?;
         Ok(bytes)
     }
 
+    /// The graph with operators of the versions that the model imports.
+    pub(crate) fn for_others(&self) -> Result<Cow<'_, Graph>, SaveError> {
+        let opset = self.model.opset("");
+        if !opset.is_some_and(|opset| has_newer(&self.graph, opset)) {
+            return Ok(Cow::Borrowed(&self.graph));
+        }
+        let lowered = lower_to_opset(self.graph.clone(), &ort_ops::registry(), opset);
+        Ok(Cow::Owned(lowered.map_err(Box::new)?))
+    }
+
+    /// A file for other runtimes, without what is `private`, or else one that only this one reads.
     fn exported(
         &self,
         graph: &Graph,
         metadata: Vec<(String, String)>,
-        private: &[(&str, &str)],
+        private: Option<&[(&str, &str)]>,
     ) -> Result<Vec<u8>, SaveError> {
         let info = &ModelInfo { metadata, ..self.model.clone() };
         let file = if_ort(self.bytes.as_slice(), &self.settings.limits)?;
         let resolver = file.and_then(File::kernel_type_str_resolver);
         let resolver = resolver.map(KernelTypeStrResolver::to_record);
-        let file = export(graph, Export { info, resolver, private }).map_err(Box::new)?;
+        let (private, is_ours) = (private.unwrap_or_default(), private.is_none());
+        let file = export(graph, Export { info, resolver, private, is_ours }).map_err(Box::new)?;
         ort_format::write(&file).map_err(|error| match error {
             WriteError::Memory(error) => error.into(),
             error => Box::new(error).into(),
         })
     }
+}
+
+/// Whether a node follows a newer version of ai.onnx than this.
+fn has_newer(graph: &Graph, opset: i64) -> bool {
+    graph.node_ids().map(|id| graph.node(id)).any(|node| {
+        (node.domain.is_empty() && i64::from(node.since_version) > opset)
+            || node.attrs.subgraphs().any(|subgraph| has_newer(subgraph, opset))
+    })
 }

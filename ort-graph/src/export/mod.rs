@@ -36,6 +36,8 @@ pub struct Export<'a> {
     pub resolver: Option<record::KernelTypeStrResolver<'a>>,
     /// Our own attributes, as (domain, attribute): left out, since no other runtime knows them.
     pub private: &'a [(&'a str, &'a str)],
+    /// Whether only this runtime reads the file: then nodes may follow newer versions than the model imports.
+    pub is_ours: bool,
 }
 
 /// The file that holds `graph`. Tensors and most texts are borrowed from the graph.
@@ -49,10 +51,11 @@ pub struct Export<'a> {
 /// # Errors
 /// If nodes form a cycle, or the format cannot hold a type, an attribute or a version.
 pub fn export<'a>(graph: &'a Graph, export: Export<'a>) -> Result<record::File<'a>, ExportError> {
-    let Export { info, resolver, private } = export;
+    let Export { info, resolver, private, is_ours } = export;
     let mut opsets: Vec<(&str, i64)> = info.opsets.iter().map(|(d, v)| (d.as_str(), *v)).collect();
     import_domains(graph, &mut opsets);
-    let exporter = Exporter::new(&opsets, resolver.as_ref(), private);
+    let mut exporter = Exporter::new(&opsets, resolver.as_ref(), private);
+    exporter.is_ours = is_ours;
     let graph = exporter.graph(&Scope::outermost(graph)?)?.graph;
     let domain = |domain: &str| Cow::Owned(domain.to_owned());
     let set =

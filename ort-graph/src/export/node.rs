@@ -19,6 +19,7 @@ pub(super) struct Exporter<'e> {
     /// How many formal parameters operators have, by `domain:operator:version`.
     n_formals: HashMap<&'e str, usize>,
     private: &'e [(&'e str, &'e str)],
+    pub(super) is_ours: bool,
 }
 
 /// A graph, and the values that it captures.
@@ -35,7 +36,7 @@ impl<'e> Exporter<'e> {
     ) -> Self {
         let entries = resolver.iter().flat_map(|resolver| &resolver.op_kernel_type_str_args);
         let n_formals = entries.map(|entry| (&*entry.op_id, n_formals(entry))).collect();
-        Self { opsets: opsets.iter().copied().collect(), n_formals, private }
+        Self { opsets: opsets.iter().copied().collect(), n_formals, private, is_ours: false }
     }
 
     pub(super) fn graph<'g>(&self, scope: &Scope<'g, '_>) -> Result<Exported<'g>, ExportError> {
@@ -96,7 +97,7 @@ impl<'e> Exporter<'e> {
     /// Checks that the node does not follow a newer version than the model imports.
     fn check_version(&self, node: &Node) -> Result<(), ExportError> {
         let imported = self.opsets.get(node.domain.as_str()).copied().unwrap_or(i64::MAX);
-        if i64::from(node.since_version) <= imported {
+        if self.is_ours || i64::from(node.since_version) <= imported {
             return Ok(());
         }
         let domain = if node.domain.is_empty() { "ai.onnx" } else { &node.domain };

@@ -4,6 +4,7 @@
 mod bodies;
 mod casts;
 mod functions;
+mod newer_attention;
 mod sequence_map;
 
 use std::collections::BTreeSet;
@@ -31,4 +32,19 @@ pub fn lower_for_onnx_runtime(
     let mut left = BTreeSet::new();
     functions::collect_left(&graph, &mut left);
     Ok((graph, left))
+}
+
+/// Writes out operators that are newer than `opset`, the version of ai.onnx that the model imports, where a pass made
+/// them: other runtimes read nodes by that version.
+///
+/// # Errors
+/// If nodes form a cycle.
+pub fn lower_to_opset(
+    graph: Graph,
+    registry: &Registry,
+    opset: Option<i64>,
+) -> Result<Graph, OptimizeError> {
+    let options = Options { level: Level::Basic, opset, ..Options::default() };
+    let (graph, _) = run(graph, registry, &options, &Reference, vec![&newer_attention::PASS])?;
+    Ok(graph)
 }

@@ -206,6 +206,10 @@ impl Attention {
         if n != m || !is_shared {
             return Err(NO_SIZES);
         }
+        // Files for other runtimes have it written out again.
+        if site.options.opset.is_some_and(|opset| opset < 13) {
+            return Err(Refusal("the model's operators are older than those that it can be written with"));
+        }
         let q = self.q.by_head.ok_or(NO_HEADS)?;
         Ok(NewNode {
             name: site.node().name.clone(),
