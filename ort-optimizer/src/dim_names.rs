@@ -169,8 +169,9 @@ fn take_from_sizes(graph: &mut Graph, node: NodeId, sums: &mut Sums<'_>) {
 /// The dimensions of what a node makes of a shape, or of parts.
 fn made_of_sizes(graph: &Graph, node: &Node, sums: &mut Sums<'_>) -> Option<Dims> {
     let input = |index: usize| node.inputs.get(index).copied().flatten();
-    let mut given =
-        |index| Some(sizes(graph, input(index)?)?.iter().map(|size| sums.dim(size)).collect::<Dims>());
+    let mut given = |index| {
+        Some(sizes(graph, input(index)?)?.iter().map(|size| sums.dim(size)).collect::<Dims>())
+    };
     match (&*node.domain, &*node.op_type) {
         ("", "ConstantOfShape") => given(0),
         ("", "Expand") => broadcast_dims(graph.fact(input(0)?).dims()?, &given(1)?).ok(),

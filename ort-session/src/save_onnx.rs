@@ -80,7 +80,7 @@ impl Optimized {
 
     fn to_proto(&self) -> Result<ModelProto, SaveError> {
         let mut is_complete = true;
-        let mut graph = self.for_others()?.into_owned();
+        let mut graph = self.for_others()?.into_owned(); // bounded: by the graph
         graph.edit_constants(&mut |constant, forms| {
             is_complete &= !constant.is_released();
             forms.clear();

@@ -186,7 +186,13 @@ impl WindowAttrs {
             // A window that does not fit into an empty input reads nothing.
             None if n == 0 => 0,
             // Rounded up, a window that ends less than a stride behind the input is one that starts within it.
-            None if self.is_ceil && is_explicit && before_end > 0 && extent - padded + 1 < stride => 1,
+            None if self.is_ceil
+                && is_explicit
+                && before_end > 0
+                && extent - padded + 1 < stride =>
+            {
+                1
+            }
             None => {
                 let (left, right) = (vec![padded], vec![extent.saturating_add(1)]);
                 return Err(OpError::Shapes { what: "padded input and window", left, right });

@@ -173,7 +173,11 @@ impl Attentional {
             // As behind a rotation, none is rows that are only transposed.
             let key = self.heads(x, "[0, 2, 1, 3]");
             let [query, key] = [query, key].map(|x| self.writer.node("Neg-13", &[&x]));
-            let [key, more] = if self.writer.chance(2) { [&key, &value].map(|x| self.repeated(x)) } else { [key, value] };
+            let [key, more] = if self.writer.chance(2) {
+                [&key, &value].map(|x| self.repeated(x))
+            } else {
+                [key, value]
+            };
             value = more;
             (query, self.turned(&key))
         };

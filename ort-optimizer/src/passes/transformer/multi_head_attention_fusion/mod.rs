@@ -208,7 +208,9 @@ impl Attention {
         }
         // Files for other runtimes have it written out again.
         if site.options.opset.is_some_and(|opset| opset < 13) {
-            return Err(Refusal("the model's operators are older than those that it can be written with"));
+            return Err(Refusal(
+                "the model's operators are older than those that it can be written with",
+            ));
         }
         let q = self.q.by_head.ok_or(NO_HEADS)?;
         Ok(NewNode {

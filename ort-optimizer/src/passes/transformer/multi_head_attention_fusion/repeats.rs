@@ -75,9 +75,13 @@ fn times(graph: &Graph, node: &Node, x: ValueId, order: Order) -> Option<usize> 
             _ => None,
         },
         "Tile" => match operand()?[..] {
-            [Size::Known(1), Size::Known(1), Size::Known(times), Size::Known(1), Size::Known(1)] => {
-                Some(times)
-            }
+            [
+                Size::Known(1),
+                Size::Known(1),
+                Size::Known(times),
+                Size::Known(1),
+                Size::Known(1),
+            ] => Some(times),
             _ => None,
         },
         "Concat" => {
