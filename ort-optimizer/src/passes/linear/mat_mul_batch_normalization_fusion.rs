@@ -237,48 +237,34 @@ mod tests {
     fn columns_of_more_than_a_matrix_are_normalized_in_the_product() {
         assert_optimized(
             super::PASS,
-            "graph(a: float[m,4,2]) -> (x, y, z, w) {
+            "graph(a: float[m,4,2]) -> (x, y) {
                b = const float[2,3] [1, -2, 3, 0.5, 1, 1]
                scale = const float[3] [1, 0.5, -2]
                bias = const float[3] [0, 1, -1]
-               mean = const float[3] [0.5, 0, 2]
                variance = const float[3] [1, 4, 0.25]
                rows = const int64[2] [-1, 3]
                p1 = MatMul-13 (a, b)
                f = Flatten-13 [axis: 2] (p1)
-               x = BatchNormalization-15 (f, scale, bias, mean, variance)
+               x = BatchNormalization-15 (f, scale, bias, bias, variance)
                p2 = MatMul-13 (a, b)
                r = Reshape-14 (p2, rows)
-               y = BatchNormalization-15 (r, scale, bias, mean, variance)
-               p3 = MatMul-13 (a, b)
-               t = Transpose-13 [perm: [0, 2, 1]] (p3)
-               z = BatchNormalization-15 (t, scale, bias, mean, variance)
-               more = const float[4] fill 0.5
-               less = const float[4] fill 0.25
-               p4 = MatMul-13 (a, b)
-               w = BatchNormalization-15 (p4, less, more, less, more)
+               y = BatchNormalization-15 (r, scale, bias, bias, variance)
              }",
             &expect![[r#"
-                graph(a: float[m,4,2]) -> (x, y, z, w) {
+                graph(a: float[m,4,2]) -> (x, y) {
                   b = const float[2,3] [1, -2, 3, 0.5, 1, 1]
                   scale = const float[3] [1, 0.5, -2]
                   bias = const float[3] [0, 1, -1]
-                  mean = const float[3] [0.5, 0, 2]
                   variance = const float[3] [1, 4, 0.25]
                   rows = const int64[2] [-1, 3]
-                  more = const float[4] fill 0.5
-                  less = const float[4] fill 0.25
                   value = const float[] 1e-5
                   value_10 = const float[] 1e-5
-                  value_19 = const float[] 1e-5
-                  p4 = MatMul-13 (a, b)
-                  w = BatchNormalization-15 (p4, less, more, less, more)
                   value_2 = Add-13 (variance, value)
                   value_3 = Sqrt-13 (value_2)
                   value_4 = Div-13 (scale, value_3)
                   value_5 = Mul-13 (b, value_4)
                   value_6 = MatMul-13 (a, value_5)
-                  value_7 = Mul-13 (mean, value_4)
+                  value_7 = Mul-13 (bias, value_4)
                   value_8 = Sub-13 (bias, value_7)
                   value_9 = Add-13 (value_6, value_8)
                   x = Flatten-13 [axis: 2] (value_9)
@@ -287,19 +273,49 @@ mod tests {
                   value_13 = Div-13 (scale, value_12)
                   value_14 = Mul-13 (b, value_13)
                   value_15 = MatMul-13 (a, value_14)
-                  value_16 = Mul-13 (mean, value_13)
+                  value_16 = Mul-13 (bias, value_13)
                   value_17 = Sub-13 (bias, value_16)
                   value_18 = Add-13 (value_15, value_17)
                   y = Reshape-14 (value_18, rows)
-                  value_20 = Add-13 (variance, value_19)
-                  value_21 = Sqrt-13 (value_20)
-                  value_22 = Div-13 (scale, value_21)
-                  value_23 = Mul-13 (b, value_22)
-                  value_24 = MatMul-13 (a, value_23)
-                  value_25 = Mul-13 (mean, value_22)
-                  value_26 = Sub-13 (bias, value_25)
-                  value_27 = Add-13 (value_24, value_26)
-                  z = Transpose-13 [perm: [0, 2, 1]] (value_27)
+                }"#]],
+        );
+    }
+
+    #[test]
+    fn columns_may_be_moved_before_the_rows() {
+        assert_optimized(
+            super::PASS,
+            "graph(a: float[m,4,2]) -> (z, w) {
+               b = const float[2,3] [1, -2, 3, 0.5, 1, 1]
+               scale = const float[3] [1, 0.5, -2]
+               variance = const float[3] [1, 4, 0.25]
+               p3 = MatMul-13 (a, b)
+               t = Transpose-13 [perm: [0, 2, 1]] (p3)
+               z = BatchNormalization-15 (t, scale, scale, scale, variance)
+               more = const float[4] fill 0.5
+               less = const float[4] fill 0.25
+               p4 = MatMul-13 (a, b)
+               w = BatchNormalization-15 (p4, less, more, less, more)
+             }",
+            &expect![[r#"
+                graph(a: float[m,4,2]) -> (z, w) {
+                  b = const float[2,3] [1, -2, 3, 0.5, 1, 1]
+                  scale = const float[3] [1, 0.5, -2]
+                  variance = const float[3] [1, 4, 0.25]
+                  more = const float[4] fill 0.5
+                  less = const float[4] fill 0.25
+                  value = const float[] 1e-5
+                  p4 = MatMul-13 (a, b)
+                  w = BatchNormalization-15 (p4, less, more, less, more)
+                  value_2 = Add-13 (variance, value)
+                  value_3 = Sqrt-13 (value_2)
+                  value_4 = Div-13 (scale, value_3)
+                  value_5 = Mul-13 (b, value_4)
+                  value_6 = MatMul-13 (a, value_5)
+                  value_7 = Mul-13 (scale, value_4)
+                  value_8 = Sub-13 (scale, value_7)
+                  value_9 = Add-13 (value_6, value_8)
+                  z = Transpose-13 [perm: [0, 2, 1]] (value_9)
                 }
                 1 refused: an operand is not a matrix"#]],
         );
