@@ -2,7 +2,7 @@
 
 use ort_graph::{Attr, Attrs, Dim, Fact, NewNode, Patch, ValueId};
 use ort_ops::ops::attention::Attention;
-use ort_tensor::Tensor;
+use ort_tensor::{DType, Tensor};
 
 use crate::options::{Exactness, Level};
 use crate::pass::{Pass, Refusal, Rewrite, Site};
@@ -40,6 +40,10 @@ impl Rewrite for NewerAttention {
             _ => Err(NOT_OURS),
         };
         let (n, scale) = (n_heads(q)?, op.scale.ok_or(NOT_OURS)?);
+        let is_plain = op.softcap == 0.0 && !op.is_causal && op.window == [None; 2];
+        if !is_plain || mask.len() > 1 || graph.fact(y).dtype() != Some(DType::F32) {
+            return Err(NOT_OURS);
+        }
         let mut body = Body { site, patch: Patch::new(graph) };
         let [k, v] = [body.repeated(k, n_heads(k)?, n)?, body.repeated(v, n_heads(v)?, n)?];
         let scale = body.constant(&[], &[scale])?;
@@ -145,5 +149,16 @@ mod tests {
         }
         let same = lower_to_opset(before, &registry, Some(23)).unwrap();
         assert_eq!(same.node_ids().count(), 2);
+        let causal = parse(
+            "graph(q: float[b,4,s,3], k: float[b,2,t,3], v: float[b,2,t,3]) -> (y) {
+               y = Attention-23 [scale: 0.5, is_causal: 1] (q, k, v)
+             }",
+        );
+        let same = lower_to_opset(causal, &registry, Some(17)).unwrap();
+        assert_eq!(
+            same.node_ids().count(),
+            1,
+            "what no pass makes is left to the error of the file's writer"
+        );
     }
 }
