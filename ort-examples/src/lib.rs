@@ -31,7 +31,6 @@ pub fn model(text: &str, registry: &Registry) -> Result<ModelBytes, Box<dyn Erro
     let graph = Graph::parse(text, registry)?;
     let opsets = vec![(String::new(), 17)];
     let info = ModelInfo { ir_version: 8, opsets, ..ModelInfo::default() };
-    let file =
-        export(&graph, Export { info: &info, resolver: None, private: &[], is_ours: false })?;
+    let file = export(&graph, Export::new(&info))?;
     Ok(ModelBytes::from_vec(ort_format::write(&file)?))
 }

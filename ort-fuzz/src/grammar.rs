@@ -133,11 +133,7 @@ impl Drawn {
         let opsets = [("", self.opset), ("ai.onnx.ml", 5), ("com.microsoft", 1)];
         let opsets = opsets.map(|(domain, version)| (domain.to_owned(), version)).to_vec();
         let info = ModelInfo { ir_version: 10, opsets, ..ModelInfo::default() };
-        let file = export(
-            &self.graph,
-            Export { info: &info, resolver: None, private: &[], is_ours: false },
-        )
-        .ok()?;
+        let file = export(&self.graph, Export::new(&info)).ok()?;
         let file = ort_format::write(&file).ok()?;
         Some(Sample { file, inputs: self.inputs, graph: self.graph })
     }

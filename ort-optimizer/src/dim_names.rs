@@ -130,7 +130,7 @@ impl Sums<'_> {
         }
     }
 
-    /// A new name, unless the file uses it, or a term has none.
+    /// A new name, unless the file or another sum has it, or a term has none.
     fn name(&mut self, size: &Size, terms: &[Size]) -> Option<Dim> {
         let term = |term: &Size| match term {
             Size::Known(n) => Some(n.to_string()),
@@ -139,8 +139,8 @@ impl Sums<'_> {
         };
         let terms: Option<Vec<String>> = terms.iter().map(term).collect(); // bounded: by the longest sum
         let name: Arc<str> = format!("({})", terms?.join(" + ")).into();
-        let is_new = !self.taken.contains(&name);
-        is_new.then(|| {
+        let is_taken = self.taken.contains(&name) || self.names.values().any(|it| *it == name);
+        (!is_taken).then(|| {
             self.names.insert(size.clone(), name.clone());
             Dim::Symbol(name)
         })
@@ -219,7 +219,8 @@ fn symbols(fact: &Fact) -> impl Iterator<Item = Arc<str>> {
 
 #[cfg(test)]
 mod tests {
-    use ort_graph::Graph;
+    use ort_graph::{Dim, Fact, Graph};
+    use ort_tensor::DType;
 
     use super::DimNames;
     use crate::testing::parse;
@@ -306,5 +307,36 @@ mod tests {
         assert!(names.improve(&mut graph).unwrap());
         assert_eq!(graph.fact(id(&graph, "y")).ty.to_string(), "float[b,3]");
         assert!(!names.improve(&mut graph).unwrap());
+    }
+
+    #[test]
+    fn equal_sums_have_one_name_and_others_have_others() {
+        let mut graph = parse(
+            "graph(x: float[a,3], y: float[b,3], p: float[d,3], q: float[c,3]) -> (u, v, w, r, s) {
+               u = Concat-13 [axis: 0] (x, y)
+               v = Concat-13 [axis: -2] (y, x)
+               zero = const int64[] 0
+               one = const int64[] 1
+               xs = Shape-15 [end: 1] (x)
+               ys = Shape-15 [end: 1] (y)
+               n = Add-14 (xs, ys)
+               m = Squeeze-13 (n)
+               w = Range-11 (zero, m, one)
+               r = Concat-13 [axis: 0] (p, q)
+               s = Concat-13 [axis: 0] (x, y, q)
+             }",
+        );
+        let find = |graph: &Graph, name: &str| {
+            graph.value_ids().find(|&id| graph.value(id).name == name).unwrap()
+        };
+        let p = find(&graph, "p");
+        graph.value_mut(p).fact =
+            Fact::tensor(DType::F32, [Dim::Symbol("a + b".into()), Dim::Known(3)]);
+        DimNames::give(&mut graph).unwrap();
+        let dim = |name: &str| graph.fact(find(&graph, name)).dims().unwrap()[0].clone();
+        assert_eq!(dim("u"), Dim::Symbol("(a + b)".into()));
+        assert_eq!([dim("v"), dim("w")], [dim("u"), dim("u")]);
+        // Both would be "(a + b + c)".
+        assert_ne!(dim("r"), dim("s"));
     }
 }

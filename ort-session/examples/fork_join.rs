@@ -20,8 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let graph =
         Graph::parse("graph(x: float[1]) -> (y) {\n y = Relu-14 (x)\n}", &ort_ops::registry())?;
     let info = ModelInfo { opsets: vec![(String::new(), 17)], ..ModelInfo::default() };
-    let file =
-        export(&graph, Export { info: &info, resolver: None, private: &[], is_ours: false })?;
+    let file = export(&graph, Export::new(&info))?;
     let bytes = ModelBytes::from_vec(ort_format::write(&file)?);
     let builder = Session::builder().level(Level::Disable).threads(n_threads);
     let session = builder.provider(Arc::new(Probe)).commit(bytes)?;

@@ -50,8 +50,7 @@ fn session(nodes: &[&str]) -> Result<Session, Box<dyn Error>> {
     }
     let graph = Graph::parse(&(text + "}"), &ort_ops::registry())?;
     let info = ModelInfo { opsets: vec![(String::new(), 17)], ..ModelInfo::default() };
-    let file =
-        export(&graph, Export { info: &info, resolver: None, private: &[], is_ours: false })?;
+    let file = export(&graph, Export::new(&info))?;
     let bytes = ModelBytes::from_vec(ort_format::write(&file)?);
     Ok(Session::builder().level(Level::Disable).threads(1).commit(bytes)?)
 }

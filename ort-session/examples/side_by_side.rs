@@ -53,8 +53,7 @@ fn products(n_branches: usize, n: usize) -> Result<Vec<u8>, Failure> {
     writeln!(text, " y = Sum-13 ({})\n}}", ends.join(", "))?;
     let graph = Graph::parse(&text, &ort_ops::registry())?;
     let info = ModelInfo { opsets: vec![(String::new(), 17)], ..ModelInfo::default() };
-    let file =
-        export(&graph, Export { info: &info, resolver: None, private: &[], is_ours: false })?;
+    let file = export(&graph, Export::new(&info))?;
     Ok(ort_format::write(&file)?)
 }
 

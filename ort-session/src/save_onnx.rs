@@ -89,7 +89,7 @@ impl Optimized {
             return Err(SaveError::Released);
         }
         let info = ModelInfo { metadata: unsealed(&self.model.metadata), ..self.model.clone() };
-        let options = Export { info: &info, resolver: None, private: PRIVATE, is_ours: false };
+        let options = Export { private: PRIVATE, ..Export::new(&info) };
         Ok(to_onnx(export(&graph, options).map_err(Box::new)?, &info.graph_name)?)
     }
 }

@@ -24,8 +24,7 @@ const DECODER: &str = "graph(x: float[1,n,64], past.0: float[1,p,64]) -> (y, pre
 fn session() -> Session {
     let graph = Graph::parse(DECODER, &ort_ops::registry()).unwrap();
     let info = ModelInfo { opsets: vec![(String::new(), 17)], ..ModelInfo::default() };
-    let file = export(&graph, Export { info: &info, resolver: None, private: &[], is_ours: false })
-        .unwrap();
+    let file = export(&graph, Export::new(&info)).unwrap();
     let bytes = ModelBytes::from_vec(ort_format::write(&file).unwrap());
     Session::builder().threads(1).commit(bytes).unwrap()
 }

@@ -22,8 +22,7 @@ fn no_thread_spins_between_runs() {
     let text = "graph(a: float[256,256], b: float[256,256]) -> (y) {\n y = MatMul-13 (a, b)\n}";
     let graph = Graph::parse(text, &ort_ops::registry()).unwrap();
     let info = ModelInfo { opsets: vec![(String::new(), 17)], ..ModelInfo::default() };
-    let file = export(&graph, Export { info: &info, resolver: None, private: &[], is_ours: false })
-        .unwrap();
+    let file = export(&graph, Export::new(&info)).unwrap();
     let bytes = ort_format::write(&file).unwrap();
     let a = Tensor::from_slice(&[256, 256], &vec![1.0_f32; 256 * 256]).unwrap();
     for n_threads in [2, 4] {

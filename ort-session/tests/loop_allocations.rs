@@ -18,8 +18,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 fn session(text: &str, arena: Arena) -> Session {
     let graph = Graph::parse(text, &ort_ops::registry()).unwrap();
     let info = ModelInfo { opsets: vec![(String::new(), 17)], ..ModelInfo::default() };
-    let file = export(&graph, Export { info: &info, resolver: None, private: &[], is_ours: false })
-        .unwrap();
+    let file = export(&graph, Export::new(&info)).unwrap();
     let bytes = ort_format::write(&file).unwrap();
     let builder = Session::builder().threads(1).arena(arena);
     builder.commit(ModelBytes::from_vec(bytes)).unwrap()

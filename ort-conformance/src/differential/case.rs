@@ -91,8 +91,7 @@ impl Case {
         let opset = i64::from(versions.max().unwrap_or_default()).max(22);
         let opsets = vec![(String::new(), opset), ("com.microsoft".to_owned(), 1)];
         let info = ModelInfo { ir_version: 10, opsets, ..ModelInfo::default() };
-        let file =
-            export(&graph, Export { info: &info, resolver: None, private: &[], is_ours: false });
+        let file = export(&graph, Export::new(&info));
         let file = file.map_err(|error| error.to_string())?;
         let bytes = ort_format::write(&file).map_err(|error| error.to_string())?;
         Ok(Model { bytes: Bytes::from_owner(AlignedBuf::copy_of(&bytes)), inputs })

@@ -27,10 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("{n_rewrites} rewrites");
 
-    let record = export(
-        &model.graph,
-        Export { info: &model.info, resolver: None, private: &[], is_ours: false },
-    )?;
+    let record = export(&model.graph, Export::new(&model.info))?;
     std::fs::write(to, ort_format::write(&record)?)?;
     Ok(())
 }

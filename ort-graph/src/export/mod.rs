@@ -40,6 +40,13 @@ pub struct Export<'a> {
     pub is_ours: bool,
 }
 
+impl<'a> Export<'a> {
+    /// A file for any runtime, of whose operators nothing is known.
+    pub const fn new(info: &'a ModelInfo) -> Self {
+        Self { info, resolver: None, private: &[], is_ours: false }
+    }
+}
+
 /// The file that holds `graph`. Tensors and most texts are borrowed from the graph.
 ///
 /// Nodes come in topological order. A domain that nodes use and the model does not import is imported
@@ -54,8 +61,7 @@ pub fn export<'a>(graph: &'a Graph, export: Export<'a>) -> Result<record::File<'
     let Export { info, resolver, private, is_ours } = export;
     let mut opsets: Vec<(&str, i64)> = info.opsets.iter().map(|(d, v)| (d.as_str(), *v)).collect();
     import_domains(graph, &mut opsets);
-    let mut exporter = Exporter::new(&opsets, resolver.as_ref(), private);
-    exporter.is_ours = is_ours;
+    let exporter = Exporter::new(&opsets, resolver.as_ref(), private, is_ours);
     let graph = exporter.graph(&Scope::outermost(graph)?)?.graph;
     let domain = |domain: &str| Cow::Owned(domain.to_owned());
     let set =

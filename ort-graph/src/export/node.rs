@@ -19,7 +19,7 @@ pub(super) struct Exporter<'e> {
     /// How many formal parameters operators have, by `domain:operator:version`.
     n_formals: HashMap<&'e str, usize>,
     private: &'e [(&'e str, &'e str)],
-    pub(super) is_ours: bool,
+    is_ours: bool,
 }
 
 /// A graph, and the values that it captures.
@@ -33,10 +33,11 @@ impl<'e> Exporter<'e> {
         opsets: &[(&'e str, i64)],
         resolver: Option<&'e record::KernelTypeStrResolver<'_>>,
         private: &'e [(&'e str, &'e str)],
+        is_ours: bool,
     ) -> Self {
         let entries = resolver.iter().flat_map(|resolver| &resolver.op_kernel_type_str_args);
         let n_formals = entries.map(|entry| (&*entry.op_id, n_formals(entry))).collect();
-        Self { opsets: opsets.iter().copied().collect(), n_formals, private, is_ours: false }
+        Self { opsets: opsets.iter().copied().collect(), n_formals, private, is_ours }
     }
 
     pub(super) fn graph<'g>(&self, scope: &Scope<'g, '_>) -> Result<Exported<'g>, ExportError> {

@@ -17,7 +17,7 @@ fn info() -> ModelInfo {
 }
 
 fn plain(info: &ModelInfo) -> Export<'_> {
-    Export { info, resolver: None, private: &[], is_ours: false }
+    Export::new(info)
 }
 
 /// The model that a file of `graph` holds.

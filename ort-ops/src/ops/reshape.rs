@@ -83,7 +83,7 @@ impl Reshape {
 
 /// The dimension inferred from `dims` and the elements of `x`.
 fn rest_of(x: &[Dim], dims: &[Dim]) -> Result<Dim, OpError> {
-    // Symbols on both sides cancel out.
+    // Symbols on both sides cancel out, and so do all known dimensions beside one symbol.
     let (mut x_rest, mut dims_rest): (Dims, Dims) = (x.into(), Dims::new());
     for dim in dims {
         match x_rest.iter().position(|other| other.known().is_none() && dim.equals(other)) {
@@ -91,10 +91,13 @@ fn rest_of(x: &[Dim], dims: &[Dim]) -> Result<Dim, OpError> {
             None => dims_rest.push(dim.clone()),
         }
     }
-    match (dims_product(&x_rest), dims_product(&dims_rest)) {
-        (Dim::Known(a), Dim::Known(b)) if b != 0 && a % b == 0 => Ok(Dim::Known(a / b)),
-        (Dim::Known(_), Dim::Known(_)) => Err(misfit(x, dims)),
-        (rest, Dim::Known(1)) => Ok(rest),
+    let split = |dims: Dims| dims.into_iter().partition::<Dims, _>(|dim| dim.known().is_some());
+    let ((x_known, x_symbols), (known, symbols)) = (split(x_rest), split(dims_rest));
+    match (dims_product(&x_known), dims_product(&known), &x_symbols[..], &symbols[..]) {
+        (Dim::Known(0), Dim::Known(1..), _, []) => Ok(Dim::Known(0)),
+        (Dim::Known(a), Dim::Known(b), [], []) if b != 0 && a % b == 0 => Ok(Dim::Known(a / b)),
+        (Dim::Known(_), Dim::Known(_), [], []) => Err(misfit(x, dims)),
+        (a, b, [symbol], []) if a.equals(&b) => Ok(symbol.clone()),
         _ => Ok(Dim::Unknown),
     }
 }
@@ -195,7 +198,10 @@ mod tests {
         let known = Dim::Known;
         let cases = [
             (vec![n(), known(3), known(4)], vec![0, -1], vec![n(), known(12)]),
-            (vec![n(), known(3), known(4)], vec![-1, 12], vec![Dim::Unknown, known(12)]),
+            (vec![n(), known(3), known(4)], vec![-1, 12], vec![n(), known(12)]),
+            (vec![n(), known(3), known(4)], vec![-1, 6], vec![Dim::Unknown, known(6)]),
+            (vec![n(), n(), known(4)], vec![-1, 4], vec![Dim::Unknown, known(4)]),
+            (vec![n(), known(0)], vec![4, -1], vec![known(4), known(0)]),
             (vec![known(1), n()], vec![-1], vec![n()]),
             (vec![Dim::Unknown, known(2)], vec![0, -1], vec![Dim::Unknown, Dim::Unknown]),
         ];

@@ -4,7 +4,6 @@
 mod bodies;
 mod casts;
 mod functions;
-mod newer_attention;
 mod sequence_map;
 
 use std::collections::BTreeSet;
@@ -45,6 +44,6 @@ pub fn lower_to_opset(
     opset: Option<i64>,
 ) -> Result<Graph, OptimizeError> {
     let options = Options { level: Level::Basic, opset, ..Options::default() };
-    let (graph, _) = run(graph, registry, &options, &Reference, vec![&newer_attention::PASS])?;
+    let (graph, _) = run(graph, registry, &options, &Reference, vec![&bodies::NEWER])?;
     Ok(graph)
 }

@@ -22,7 +22,6 @@ mod transformer;
 mod transposes;
 
 pub(crate) use self::cleanup::InsertCastTransformer;
-pub(crate) use self::transformer::newest;
 
 /// Every family, in the order in which they run; within a level, that is. Attention is found before its products are
 /// fused with their neighbours.

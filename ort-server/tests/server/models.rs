@@ -56,7 +56,6 @@ fn bytes(text: &str) -> Vec<u8> {
     let graph = Graph::parse(text, &ort_ops::registry()).unwrap();
     let opsets = vec![(String::new(), 17)];
     let info = ModelInfo { ir_version: 8, opsets, ..ModelInfo::default() };
-    let file = export(&graph, Export { info: &info, resolver: None, private: &[], is_ours: false })
-        .unwrap();
+    let file = export(&graph, Export::new(&info)).unwrap();
     ort_format::write(&file).unwrap()
 }

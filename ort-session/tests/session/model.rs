@@ -210,8 +210,7 @@ pub(crate) fn of_text(text: &str) -> Vec<u8> {
 pub(crate) fn of_text_at(opset: i64, text: &str) -> Vec<u8> {
     let graph = Graph::parse(text, &ort_ops::registry()).unwrap();
     let info = ModelInfo { opsets: vec![(String::new(), opset)], ..ModelInfo::default() };
-    let file = export(&graph, Export { info: &info, resolver: None, private: &[], is_ours: false })
-        .unwrap();
+    let file = export(&graph, Export::new(&info)).unwrap();
     ort_format::write(&file).unwrap()
 }
 

@@ -42,8 +42,7 @@ fn model() -> ModelBytes {
     let graph = Graph::parse(text, &ort_ops::registry().with(&[SUCCESSOR])).unwrap();
     let opsets = vec![(String::new(), 17), ("com.example".to_owned(), 1)];
     let info = ModelInfo { opsets, ..ModelInfo::default() };
-    let file = export(&graph, Export { info: &info, resolver: None, private: &[], is_ours: false })
-        .unwrap();
+    let file = export(&graph, Export::new(&info)).unwrap();
     ModelBytes::from_vec(ort_format::write(&file).unwrap())
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn model_with(text: &str, registry: &Registry, domains: &[(&str, i64)
     let mut opsets = vec![(String::new(), 17)];
     opsets.extend(domains.iter().map(|(domain, version)| ((*domain).to_owned(), *version)));
     let info = ModelInfo { ir_version: 8, opsets, ..ModelInfo::default() };
-    let file = export(&graph, Export { info: &info, resolver: None, private: &[], is_ours: false });
+    let file = export(&graph, Export::new(&info));
     ort_format::write(&file.expect("the graph is a file")).expect("the file has bytes")
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn model_stating(key: &str, value: &str) -> Vec<u8> {
         metadata: vec![(key.to_owned(), value.to_owned())],
         ..ModelInfo::default()
     };
-    let file = export(&graph, Export { info: &info, resolver: None, private: &[], is_ours: false });
+    let file = export(&graph, Export::new(&info));
     ort_format::write(&file.expect("the graph is a file")).expect("the file has bytes")
 }
 

@@ -6,6 +6,7 @@
 
 mod seen;
 
+use ort_graph::Dim;
 use ort_ops::ops::attention::{Attention, Stage};
 
 use super::{Body, Call};
@@ -63,34 +64,53 @@ fn heads(call: &Call<'_>, attention: &Attention, body: &mut Body) {
         "key = Identity-13 (k_heads)
          value = Identity-13 (v_heads)"
     });
+    let n_heads = |index| match call.dims(index) {
+        Some([_, Dim::Known(n), _, _]) => Some(*n),
+        _ => None,
+    };
+    if n_heads(0).is_some() && n_heads(0) == n_heads(1) {
+        return body.add("keys = Identity-13 (key)\n values = Identity-13 (value)");
+    }
+    dims_of(body, "n_q_heads", ("q_heads", &[1]));
+    dims_of(body, "n_kv_heads", ("key", &[1]));
+    dims_of(body, "batch", ("key", &[0]));
     body.add(
-        "n_q_heads = Shape-15 [start: 1, end: 2] (q_heads)
-         n_kv_heads = Shape-15 [start: 1, end: 2] (key)
-         n_in_group = Div-14 (n_q_heads, n_kv_heads)
+        "n_in_group = Div-14 (n_q_heads, n_kv_heads)
          two_ones = const int64[2] [1, 1]
          repeats = Concat-13 [axis: 0] (two_ones, n_in_group, two_ones)
-         group = const int64[1] [2]
-         batch = Shape-15 [end: 1] (key)",
+         group = const int64[1] [2]",
     );
     for (name, repeated) in [("key", "keys"), ("value", "values")] {
+        dims_of(body, &format!("{name}_size"), (name, &[2, 3]));
         body.add(format!(
             "{name}_alone = Unsqueeze-13 ({name}, group)
              {name}_repeated = Expand-13 ({name}_alone, repeats)
-             {name}_size = Shape-15 [start: 2] ({name})
              {name}_shape = Concat-13 [axis: 0] (batch, n_q_heads, {name}_size)
              {repeated} = Reshape-14 ({name}_repeated, {name}_shape)"
         ));
     }
 }
 
+/// `result`: the dimensions of a value along some axes.
+fn dims_of(body: &mut Body, result: &str, (value, axes): (&str, &[i64])) {
+    body.add(format!(
+        "{result}_axes = const int64[{}] {axes:?}
+         {result}_all = Shape-15 ({value})
+         {result} = Gather-13 [axis: 0] ({result}_all, {result}_axes)",
+        axes.len()
+    ));
+}
+
 /// `raw` scores, and `capped` ones.
 fn scores(call: &Call<'_>, attention: &Attention, body: &mut Body) -> Result<(), Refusal> {
     let dtype = call.dtype(0)?;
+    if attention.scale.is_none() {
+        dims_of(body, "size", ("q_heads", &[-1]));
+    }
     body.add(match attention.scale {
         Some(scale) => format!("scale = const {dtype}[] [{scale:?}]"),
         None => format!(
-            "size = Shape-15 [start: -1] (q_heads)
-             size_as_number = Cast-13 [to: {}] (size)
+            "size_as_number = Cast-13 [to: {}] (size)
              root = Sqrt-13 (size_as_number)
              scale = Reciprocal-13 (root)",
             dtype.onnx()
@@ -119,11 +139,17 @@ fn scores(call: &Call<'_>, attention: &Attention, body: &mut Body) -> Result<(),
 fn probabilities(call: &Call<'_>, is_masked: bool, body: &mut Body) -> Result<(), Refusal> {
     let dtype = call.dtype(0)?;
     body.add("softmax = Softmax-13 [axis: -1] (biased)");
+    if is_masked {
+        body.add("of_keys = const int64[1] [-1]");
+        body.add(match call.opset {
+            ..18 => "highest = ReduceMax-13 [axes: [-1]] (biased)",
+            18 | 19 => "highest = ReduceMax-18 (biased, of_keys)",
+            _ => "highest = ReduceMax-20 (biased, of_keys)",
+        });
+    }
     body.add(if is_masked {
         format!(
-            "of_keys = const int64[1] [-1]
-             highest = ReduceMax-20 (biased, of_keys)
-             nothing = const {dtype}[] [0]
+            "nothing = const {dtype}[] [0]
              lowest = const {dtype}[] [-inf]
              sees_nothing = Equal-13 (highest, lowest)
              probability = Where-16 (sees_nothing, nothing, softmax)"

@@ -10,9 +10,10 @@ mod class_loss;
 mod recurrent;
 mod reduce;
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use ort_graph::{Attr, Graph, Node, NodeId, Patch, Registry, ValueId};
+use ort_graph::{Attr, Dim, Graph, Node, NodeId, Patch, Registry, ValueId};
 use ort_tensor::DType;
 
 use crate::inline::inlined;
@@ -23,7 +24,14 @@ pub(super) const PASS: Pass = Pass {
     name: "FunctionBody",
     level: Level::Basic,
     exactness: Exactness::Rounding,
-    start: || Box::new(Bodies { registry: ort_ops::registry() }),
+    start: || Box::new(Bodies { registry: ort_ops::registry(), of: function_without_kernel }),
+};
+
+/// The same for functions that are newer than the operator set that the model imports: a pass made them.
+pub(super) const NEWER: Pass = Pass {
+    name: "NewerFunctionBody",
+    start: || Box::new(Bodies { registry: ort_ops::registry(), of: newer_function }),
+    ..PASS
 };
 
 /// A function: its operator in ai.onnx, the first version without a kernel, and what writes its body.
@@ -45,21 +53,45 @@ const FUNCTIONS: &[Function] = &[
     Function { op_type: "SoftmaxCrossEntropyLoss", since: 1, body: class_loss::body },
 ];
 
-/// The function of a node, if it is one of these.
+/// Operators whose versions compute the same in bodies.
+const ALIKE: &[(&str, &[i64])] = &[
+    ("Add", &[7, 13, 14]),
+    ("Div", &[7, 13, 14]),
+    ("GreaterOrEqual", &[12, 16]),
+    ("Identity", &[1, 13, 14]),
+    ("LessOrEqual", &[12, 16]),
+    ("Mul", &[7, 13, 14]),
+    ("Pad", &[13, 18]),
+    ("Reshape", &[5, 13, 14]),
+    ("Shape", &[1, 13, 15]),
+    ("Sub", &[7, 13, 14]),
+    ("Where", &[9, 16]),
+];
+
+/// The function that a node calls.
 fn function_of(node: &Node) -> Option<&'static Function> {
-    let is_called = |function: &&Function| {
-        function.op_type == node.op_type && function.since <= node.since_version
-    };
+    let is_called = |function: &&Function| function.op_type == node.op_type;
     FUNCTIONS.iter().find(is_called).filter(|_| node.domain.is_empty())
 }
 
-/// Whether a node calls one of these functions.
+/// The function of a node without a kernel, whatever the model imports.
+fn function_without_kernel(node: &Node, _imported: i64) -> Option<&'static Function> {
+    function_of(node).filter(|function| function.since <= node.since_version)
+}
+
+fn newer_function(node: &Node, imported: i64) -> Option<&'static Function> {
+    function_of(node).filter(|_| i64::from(node.since_version) > imported)
+}
+
+/// Whether a node calls a function without a kernel.
 pub(super) fn is_function(node: &Node) -> bool {
-    function_of(node).is_some()
+    function_without_kernel(node, i64::MAX).is_some()
 }
 
 struct Bodies {
     registry: Registry,
+    /// Which functions are written out, of a node and the version of ai.onnx that the model imports.
+    of: fn(&Node, i64) -> Option<&'static Function>,
 }
 
 impl Rewrite for Bodies {
@@ -74,8 +106,9 @@ impl Rewrite for Bodies {
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
         let node = site.node();
-        let Some(function) = function_of(node) else { return Ok(None) };
-        let call = Call { graph: site.graph, node };
+        let opset = site.options.opset.unwrap_or(i64::MAX);
+        let Some(function) = (self.of)(node, opset) else { return Ok(None) };
+        let call = Call { graph: site.graph, node, opset };
         let text = (function.body)(&call)?.text(&call)?;
         let body = Graph::parse(&text, &self.registry);
         let body = simplified(body.map_err(|_| Refusal("its types have no kernels"))?);
@@ -125,9 +158,16 @@ fn source_of(body: &Graph, value: ValueId) -> ValueId {
 struct Call<'a> {
     graph: &'a Graph,
     node: &'a Node,
+    /// The version of ai.onnx that the model imports.
+    opset: i64,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// The dimensions of input `index`.
+    fn dims(&self, index: usize) -> Option<&'a [Dim]> {
+        self.graph.fact(self.node.inputs.get(index).copied().flatten()?).dims()
+    }
+
     /// Whether input `index` is given.
     fn has(&self, index: usize) -> bool {
         self.node.inputs.get(index).is_some_and(Option::is_some)
@@ -196,9 +236,27 @@ impl Body {
         let outputs = call.node.outputs.iter().zip(self.outputs);
         let given: Vec<_> =
             outputs.filter(|(output, _)| output.is_some()).map(|it| *it.1).collect();
-        let _ = write!(text, ") -> ({}) {{\n{}}}", given.join(", "), self.statements);
+        let _ = writeln!(text, ") -> ({}) {{", given.join(", "));
+        for statement in self.statements.lines() {
+            let _ = writeln!(text, "{}", of_opset(statement, call.opset));
+        }
+        text.push('}');
         Ok(text)
     }
+}
+
+/// A statement with a version of its operator that the operator set has, if one computes the same.
+fn of_opset(statement: &str, opset: i64) -> Cow<'_, str> {
+    let older = || {
+        let (results, call) = statement.split_once(" = ")?;
+        let (operator, operands) = call.split_once(' ')?;
+        let (name, version) = operator.split_once('-')?;
+        let (_, versions) = ALIKE.iter().find(|(alike, _)| *alike == name)?;
+        let is_newer = version.parse().is_ok_and(|version: i64| version > opset);
+        let newest = versions.iter().rfind(|&&version| version <= opset)?;
+        is_newer.then(|| format!("{results} = {name}-{newest} {operands}"))
+    };
+    older().map_or(Cow::Borrowed(statement), Cow::Owned)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Every body computes what the operator's `eval` computes.
 
-use ort_graph::Node;
+use ort_graph::{Graph, Node};
 use ort_ops::registry;
 
 use super::PASS;
 use crate::interpreter;
-use crate::lower_for_onnx_runtime;
 use crate::testing::{assert_equivalent, parse};
+use crate::{lower_for_onnx_runtime, lower_to_opset};
 
 /// The graph of one statement, lowered: none of the functions remains, and the results are the same.
 fn assert_lowered(inputs: &str, outputs: &str, statements: &str, opset: i64) {
@@ -173,4 +173,26 @@ fn a_body_has_neither_copies_nor_dead_nodes() {
         let copies = nodes().filter(|node| node.op_type == "Identity");
         assert_eq!(copies.count(), n_copies, "{after}");
     }
+}
+
+#[test]
+fn attention_that_a_pass_made_is_written_out_for_an_older_opset() {
+    let text = "graph(q: float[b,4,s,3], k: float[b,2,t,3], v: float[b,2,t,3], l: float[b,4,t,3], m: float[b,1,s,t], n: float[b,1,s,u]) -> (x, y, z) {
+           x = Attention-23 [scale: 0.5] (q, k, v, m)
+           y = Attention-23 [scale: 0.5] (q, l, l)
+           z = Attention-23 [scale: 0.5] (q, k, v, n)
+         }";
+    let before = parse(text);
+    let is_newer = |graph: &Graph, opset: i64| {
+        let is_newer = |node: &Node| i64::from(node.since_version) > opset;
+        graph.node_ids().any(|id| is_newer(graph.node(id)))
+    };
+    for opset in [13, 14, 17, 19, 22] {
+        let after = lower_to_opset(before.clone(), &registry(), Some(opset)).unwrap();
+        assert!(!is_newer(&after, opset), "{opset}: {after}");
+        after.verify().unwrap();
+        assert_equivalent(&before, &after, PASS.exactness);
+    }
+    let same = lower_to_opset(before, &registry(), Some(23)).unwrap();
+    assert_eq!(same.node_ids().count(), 3);
 }

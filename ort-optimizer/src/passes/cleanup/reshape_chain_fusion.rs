@@ -129,7 +129,7 @@ mod tests {
     fn the_last_shape_counts() {
         assert_optimized(
             super::PASS,
-            "graph(x: float[n,6], t: float[n,m,1,4]) -> (a, b, c, d, e) {
+            "graph(x: float[n,6], t: float[n,m,1,4], v: float[n,m,6]) -> (a, b, c, d, e, h) {
                s = const int64[3] [-1, 2, 3]
                s0 = const int64[3] [0, 1, -1]
                axes = const int64[1] [2]
@@ -144,21 +144,25 @@ mod tests {
                d = Unsqueeze-13 (q, axes)
                z = const int64[4] [0, 0, 2, -1]
                e = Reshape-14 (q, z)
+               w = Reshape-14 (v, s)
+               h = Reshape-14 (w, s0)
              }",
             &expect![[r#"
-                graph(x: float[n,6], t: float[n,m,1,4]) -> (a, b, c, d, e) {
+                graph(x: float[n,6], t: float[n,m,1,4], v: float[n,m,6]) -> (a, b, c, d, e, h) {
                   s = const int64[3] [-1, 2, 3]
                   s0 = const int64[3] [0, 1, -1]
-                  value_3 = const int64[3] [-1, 2, 3]
-                  value_4 = const int64[4] [0, 0, 1, 4]
-                  value_5 = const int64[4] [0, 0, 2, -1]
-                  value_7 = const int64[2] [-1, 6]
-                  r = Reshape-14 (x, s)
-                  b = Reshape-14 (r, s0)
-                  c = Reshape-13 (x, value_3)
-                  d = Reshape-13 (t, value_4)
-                  e = Reshape-14 (t, value_5)
-                  a = Reshape-13 (x, value_7)
+                  value_4 = const int64[2] [-1, 6]
+                  value_5 = const int64[3] [0, 1, -1]
+                  value_6 = const int64[3] [-1, 2, 3]
+                  value_7 = const int64[4] [0, 0, 1, 4]
+                  value_8 = const int64[4] [0, 0, 2, -1]
+                  w = Reshape-14 (v, s)
+                  h = Reshape-14 (w, s0)
+                  a = Reshape-13 (x, value_4)
+                  b = Reshape-14 (x, value_5)
+                  c = Reshape-13 (x, value_6)
+                  d = Reshape-13 (t, value_7)
+                  e = Reshape-14 (t, value_8)
                 }
                 1 refused: its shape depends on the one before"#]],
         );

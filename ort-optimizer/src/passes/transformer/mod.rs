@@ -63,7 +63,7 @@ fn has_same_dims(a: &Fact, b: &Fact) -> bool {
 
 /// The newest of these versions of an operator of ai.onnx that the model's opset has; the first if
 /// the opset is not known.
-pub(crate) fn newest(site: &Site<'_>, versions: &[i32]) -> i32 {
+fn newest(site: &Site<'_>, versions: &[i32]) -> i32 {
     let opset = site.options.opset.unwrap_or(0);
     let known = versions.iter().copied().filter(|&version| i64::from(version) <= opset);
     known.max().unwrap_or(versions[0])

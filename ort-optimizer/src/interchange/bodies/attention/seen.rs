@@ -4,7 +4,7 @@
 use ort_ops::ops::attention::Attention;
 use ort_tensor::DType;
 
-use super::{LENGTHS, MASK, PAST_KEY};
+use super::{LENGTHS, MASK, PAST_KEY, dims_of};
 use crate::interchange::bodies::{Body, Call};
 use crate::pass::Refusal;
 
@@ -14,10 +14,8 @@ pub(super) fn add(
     attention: &Attention,
     body: &mut Body,
 ) -> Result<bool, Refusal> {
-    body.add(
-        "each_batch = const int64[4] [-1, 1, 1, 1]
-         n_keys = Shape-15 [start: 2, end: 3] (key)",
-    );
+    body.add("each_batch = const int64[4] [-1, 1, 1, 1]");
+    dims_of(body, "n_keys", ("key", &[2]));
     let mut bounds = Vec::new();
     let [before, after] = attention.window;
     if attention.is_causal || before.or(after).is_some() || call.has(LENGTHS) {
@@ -71,11 +69,14 @@ fn positions(call: &Call<'_>, body: &mut Body) {
     body.add(
         "zero = const int64[] [0]
          one = const int64[] [1]
-         last = const int64[1] [1]
-         n_queries = Shape-15 [start: 2, end: 3] (q_heads)",
+         last = const int64[1] [1]",
     );
+    dims_of(body, "n_queries", ("q_heads", &[2]));
+    if call.has(PAST_KEY) {
+        dims_of(body, "n_past", ("past_key", &[2]));
+    }
     body.add(if call.has(PAST_KEY) {
-        "offset = Shape-15 [start: 2, end: 3] (past_key)"
+        "offset = Identity-13 (n_past)"
     } else if call.has(LENGTHS) {
         "before_queries = Sub-14 (lengths, n_queries)
          offset = Reshape-14 (before_queries, each_batch)"
@@ -94,16 +95,25 @@ fn positions(call: &Call<'_>, body: &mut Body) {
 
 /// `whole_mask`: the mask for all keys, also those beyond its end.
 fn mask(call: &Call<'_>, is_bool: bool, body: &mut Body) -> Result<(), Refusal> {
+    let mask = call.dims(MASK).ok_or(Refusal("the rank of its mask is not known"))?;
+    let is_whole = match (mask, call.dims(1)) {
+        ([.., n], Some([_, _, keys, _])) => n.equals(keys) && !call.has(PAST_KEY),
+        _ => false,
+    };
+    if is_whole || mask.is_empty() {
+        body.add("whole_mask = Identity-13 (mask)");
+        return Ok(());
+    }
     let dtype = call.dtype(MASK)?;
     let masked = if is_bool { "false" } else { "-inf" };
+    dims_of(body, "n_in_mask", ("mask", &[-1]));
     body.add(format!(
         "masked = const {dtype}[] [{masked}]
-         n_in_mask = Shape-15 [start: -1] (mask)
          n_beyond = Sub-14 (n_keys, n_in_mask)
-         none = const int64[1] [0]
+         none = const int64[{}] fill 0
          pads = Concat-13 [axis: 0] (none, n_beyond)
-         of_mask = const int64[1] [-1]
-         whole_mask = Pad-18 (mask, pads, masked, of_mask)"
+         whole_mask = Pad-18 (mask, pads, masked)",
+        mask.len() * 2 - 1
     ));
     Ok(())
 }
