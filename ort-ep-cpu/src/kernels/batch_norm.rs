@@ -123,17 +123,24 @@ impl BatchNormKernel {
         threads: &dyn Threads,
     ) {
         let plane = plane.max(1);
-        let len = channels.saturating_mul(plane).max(1);
-        let rows = Rows { len, cost: len.saturating_mul(COST) };
+        let len = channels.saturating_mul(plane);
+        // Threads share rows, or the planes of one row.
+        let unit = if y.len() > len { len } else { plane };
+        let rows = Rows { len: unit, cost: unit.saturating_mul(COST) };
         rows.for_each(threads, y, |start, y| {
-            let (mut scales, mut old) = ([[T::from_f64(0.0); 2]; BLOCK], [T::from_f64(0.0); BLOCK]);
-            for first in (0..len).step_by(BLOCK) {
-                let n = BLOCK.min(len - first);
-                for (scale, at) in scales.iter_mut().zip(first..first + n) {
-                    *scale = parameters.of(at / plane, self.epsilon);
+            let (row_len, offset) = (len.min(y.len()), start % len.max(1));
+            let mut scale = [T::from_f64(0.0); 2];
+            let (mut scales, mut old) = ([scale; BLOCK], [scale[0]; BLOCK]);
+            for first in (0..row_len).step_by(BLOCK) {
+                let n = BLOCK.min(row_len - first);
+                for (to, at) in scales[..n].iter_mut().zip(offset + first..) {
+                    if at % plane == 0 {
+                        scale = parameters.of(at / plane, self.epsilon);
+                    }
+                    *to = scale;
                 }
-                for (i, y) in y.chunks_exact_mut(len).enumerate() {
-                    let (at, y) = (start + i * len + first, &mut y[first..first + n]);
+                for (i, y) in y.chunks_exact_mut(row_len).enumerate() {
+                    let (at, y) = (start + i * row_len + first, &mut y[first..first + n]);
                     let x = match x {
                         Some(x) => &x[at..at + n],
                         None => {
@@ -194,6 +201,8 @@ mod tests {
             &[2, 3, 4],
             &[70, 300],
             &[300, 35, 3, 3],
+            &[1, 5000, 4],
+            &[2, 1],
             &[4, 0],
         ] {
             let channels = [shape[1]];

@@ -76,7 +76,10 @@ impl Windows {
         let (stride, span) = (self.strides[axis], self.span(axis));
         let given = self.begin[axis] + self.end[axis];
         let is_same = auto_pad.starts_with("SAME");
-        let least = if is_same { 1 } else { span.saturating_sub(given).max(1) };
+        let is_rounded_up = is_ceil && !is_same && auto_pad != "VALID";
+        // Rounded up, a window may end less than a stride behind the padded input.
+        let beyond = if is_rounded_up { stride - 1 } else { 0 };
+        let least = if is_same { 1 } else { span.saturating_sub(given + beyond).max(1) };
         let n = least + draw.below(3);
         self.input[axis] = n;
         if is_same {
@@ -87,9 +90,9 @@ impl Windows {
             (self.begin[axis], self.end[axis]) = if is_upper { (less, more) } else { (more, less) };
             return;
         }
-        let room = n + given - span;
+        let room = (n + given).saturating_sub(span);
         self.output[axis] = 1 + room / stride;
-        if is_ceil && auto_pad != "VALID" {
+        if is_rounded_up {
             let last = room.div_ceil(stride);
             // Windows that would begin in the padding after the input are ignored.
             self.output[axis] = last + usize::from(last * stride < n + self.begin[axis]);
