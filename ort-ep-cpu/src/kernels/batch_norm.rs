@@ -20,7 +20,7 @@ pub(super) const DEF: KernelDef = KernelDef { claim, compile };
 const COST: usize = 4;
 
 /// Planes of fewer elements are computed several at a time.
-const SMALL_PLANE: usize = 32;
+const SMALL_PLANE: usize = 64;
 
 /// So many elements have their scales and shifts side by side, for one row after another.
 const BLOCK: usize = 256;
@@ -129,16 +129,10 @@ impl BatchNormKernel {
         let rows = Rows { len: unit, cost: unit.saturating_mul(COST) };
         rows.for_each(threads, y, |start, y| {
             let (row_len, offset) = (len.min(y.len()), start % len.max(1));
-            let mut scale = [T::from_f64(0.0); 2];
-            let (mut scales, mut old) = ([scale; BLOCK], [scale[0]; BLOCK]);
+            let (mut scales, mut old) = ([[T::from_f64(0.0); 2]; BLOCK], [T::from_f64(0.0); BLOCK]);
             for first in (0..row_len).step_by(BLOCK) {
                 let n = BLOCK.min(row_len - first);
-                for (to, at) in scales[..n].iter_mut().zip(offset + first..) {
-                    if at % plane == 0 {
-                        scale = parameters.of(at / plane, self.epsilon);
-                    }
-                    *to = scale;
-                }
+                self.write_scales(&mut scales[..n], (offset + first, plane), parameters);
                 for (i, y) in y.chunks_exact_mut(row_len).enumerate() {
                     let (at, y) = (start + i * row_len + first, &mut y[first..first + n]);
                     let x = match x {
@@ -153,6 +147,23 @@ impl BatchNormKernel {
                 }
             }
         });
+    }
+}
+
+impl BatchNormKernel {
+    /// Scale and shift of each element from `at` on.
+    fn write_scales<T: Number>(
+        &self,
+        mut to: &mut [[T; 2]],
+        (at, plane): (usize, usize),
+        parameters: &Parameters<'_, T>,
+    ) {
+        let (mut channel, mut n) = (at / plane, plane - at % plane);
+        while !to.is_empty() {
+            let (now, later) = to.split_at_mut(n.min(to.len()));
+            now.fill(parameters.of(channel, self.epsilon));
+            (to, channel, n) = (later, channel + 1, plane);
+        }
     }
 }
 
