@@ -1,6 +1,8 @@
 //! Attention as exporters write it out: one operator, which computes what all of it does.
 
-use ort_session::{Bool, Level, ModelBytes, RunInputs, Session, SessionBuilder, Tensor, Value};
+use ort_session::{
+    Bool, Level, ModelBytes, Pack, RunInputs, Session, SessionBuilder, Tensor, Value,
+};
 use ort_testing::Rng;
 
 use crate::model::of_text;
@@ -225,5 +227,37 @@ fn attention_behind_a_past_is_one_operator() {
             kept = [made[1].clone(), made[2].clone()];
             past += n;
         }
+    }
+}
+
+#[test]
+fn only_packed_files_have_operators_newer_than_the_models() {
+    let optimized = LLAMA.builder(Level::All).optimize(LLAMA.bytes()).unwrap();
+    let is_fused = |text: String| text.contains("Attention-23");
+    assert!(is_fused(optimized.text()));
+    let of = |level, bytes| LLAMA.builder(level).optimize(ModelBytes::from_vec(bytes)).unwrap();
+    let plain = of(Level::Disable, optimized.to_bytes().unwrap());
+    assert!(!is_fused(plain.text()), "{}", plain.text());
+    let onnx = optimized.to_onnx_bytes().unwrap();
+    assert!(!String::from_utf8_lossy(&onnx).contains("Attention"));
+    let packed = of(Level::All, optimized.to_packed_bytes(Pack::KeepOriginals).unwrap());
+    assert!(packed.is_packed() && is_fused(packed.text()));
+    let mut rng = Rng::new(5);
+    let given = LLAMA.inputs([40, 7], &mut rng);
+    let past = |rng: &mut Rng| {
+        let numbers = rng.uniforms(LLAMA.kv_heads * 40 * 64);
+        Value::from(Tensor::from_slice(&[1, LLAMA.kv_heads, 40, 64], &numbers).unwrap())
+    };
+    let kept = [past(&mut rng), past(&mut rng)];
+    let results = [optimized, plain, packed].map(|optimized| {
+        let inputs = given.iter().map(|(name, x)| (*name, x)).collect::<RunInputs<'_>>();
+        let inputs = inputs.with("past.0.key", &kept[0]).with("past.0.value", &kept[1]);
+        optimized.commit().unwrap().run(inputs).unwrap().into_values()
+    });
+    for others in &results[1..] {
+        let pairs = floats(&results[0][0]).iter().zip(floats(&others[0]));
+        let worst = pairs.map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
+        assert!(worst < 4e-6, "{worst}");
+        assert_eq!(results[0][1..], others[1..]);
     }
 }
