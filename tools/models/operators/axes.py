@@ -83,6 +83,13 @@ def normalizations() -> Family:
             how,
             21,
         )
+    for n in (64, 1000):
+        found[f"BatchNormalization rows of {n}"] = lambda d, n=n: Node(
+            "BatchNormalization",
+            [d.values(d.rows(n))],
+            [d.values((n,), "positive", i) for i in range(4)],
+            opset=21,
+        )
     for axis in (1, 3):
         found[f"LpNormalization {axis}"] = lambda d, axis=axis: Node(
             "LpNormalization", [d.values(d.image)], [], {"axis": axis}
