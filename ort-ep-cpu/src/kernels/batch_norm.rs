@@ -23,7 +23,7 @@ const COST: usize = 4;
 const SMALL_PLANE: usize = 64;
 
 /// So many elements have their scales and shifts side by side, for one row after another.
-const BLOCK: usize = 256;
+const BLOCK: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
 struct BatchNormKernel {
