@@ -374,7 +374,7 @@ pub(crate) fn variant_name(isa: Isa) -> &'static str {
     match variant(isa).name {
         "amx_32x32" => "gemm_i8/amx_32x32",
         "avx512vnni_10x32" => "gemm_i8/avx512vnni_10x32",
-        "avx2_4x16" => "gemm_i8/avx2_4x16",
+        "avx2_6x16" => "gemm_i8/avx2_6x16",
         "neondotprod_8x8" => "gemm_i8/neondotprod_8x8",
         "simd128_4x8" => "gemm_i8/simd128_4x8",
         _ => "gemm_i8/generic",

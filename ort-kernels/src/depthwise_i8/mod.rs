@@ -32,6 +32,8 @@
 //! ```
 
 #[cfg(target_arch = "x86_64")]
+mod avx2_pixels;
+#[cfg(target_arch = "x86_64")]
 mod avx512vnni_columns;
 mod pixels;
 mod plane;
@@ -93,7 +95,7 @@ impl Line<'_> {
     /// `sums[i] += Σ_t x_t[i]·w_t[i]`; lanes beyond `x` are unchanged, unless bytes are flipped.
     ///
     /// # Panics
-    /// If `sums` are not whole blocks of [`LANES`], or the weights are too few.
+    /// If `sums` are not whole blocks of [`LANES`], the weights are too few, or there are more than [`MAX_TAPS`].
     pub fn add(&self, isa: Isa, sums: &mut [i32]) {
         let (blocks, rest) = sums.as_chunks_mut::<LANES>();
         assert!(rest.is_empty(), "sums are not whole blocks");

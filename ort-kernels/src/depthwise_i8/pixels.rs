@@ -28,9 +28,9 @@ pub struct Pixels<'a> {
 
 /// The order in which [`Pixels`] reads taps.
 #[derive(Clone, Copy, Debug)]
-struct Order {
+pub(super) struct Order {
     /// The number of taps and gaps.
-    len: usize,
+    pub(super) len: usize,
     /// The distance between taps along each axis.
     steps: [usize; 3],
 }
@@ -38,7 +38,7 @@ struct Order {
 impl Order {
     /// For two-dimensional windows of height three or four, each column is a quad; others are read in
     /// row-major order. Axes with a single tap do not count.
-    fn of(kernel: [usize; 3]) -> Self {
+    pub(super) fn of(kernel: [usize; 3]) -> Self {
         let mut wide = (0..3).filter(|&axis| kernel[axis] > 1);
         let mut steps = [0; 3];
         if let (Some(row), Some(column), None) = (wide.next(), wide.next(), wide.next())
@@ -53,7 +53,7 @@ impl Order {
     }
 
     /// The index of a tap in this order.
-    fn at(self, tap: [usize; 3]) -> usize {
+    pub(super) fn at(self, tap: [usize; 3]) -> usize {
         tap.iter().zip(self.steps).map(|(tap, step)| tap * step).sum()
     }
 }
@@ -177,6 +177,12 @@ impl Pixels<'_> {
                 (at, rest) = (at + n, others);
             }
             return;
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let (Isa::Avx2(token), Scales::ByColumn(factors)) = (isa, requantize.factors)
+            && requantize.is_finite()
+        {
+            return super::avx2_pixels::run(token, self, pixels, factors, requantize, y);
         }
         let first = pixels.start;
         self.run(isa, pixels, sums, |pixel, sums| {

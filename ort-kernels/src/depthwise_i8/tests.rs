@@ -104,6 +104,7 @@ fn images_of_any_geometry_are_convolved() {
         [Axis::UNIT, axis(12, 5, 2, 1, 2), axis(15, 5, 2, 1, 2)],
         [axis(4, 2, 1, 2, 1), axis(5, 3, 3, 1, 1), axis(11, 3, 3, 2, 4)],
         [Axis::UNIT, Axis::UNIT, axis(131, 7, 2, 3, 0)],
+        [axis(3, 3, 1, 1, 1), axis(40, 3, 2, 2, 2), axis(37, 2, 1, 1, 1)],
     ] {
         let inputs: usize = axes.iter().map(|axis| axis.input).product();
         let n_taps: usize = axes.iter().map(|axis| axis.kernel).product();
@@ -118,14 +119,17 @@ fn images_of_any_geometry_are_convolved() {
             let mut scratch = vec![3; Plane::scratch_len(&axes)];
             let mut sums = vec![0; Plane::sums_len(&axes)];
             let expected = convolved(&axes, 9, |i| x[i], &w[..n_taps]);
-            // Single lines, and all lines together.
-            for lines in (0..n_lines).map(|line| line..line + 1).chain(std::iter::once(0..n_lines))
-            {
+            // Single lines, some, and all lines together.
+            let ranges = (0..n_lines).map(|line| line..line + 1);
+            for lines in ranges.chain([n_lines / 3..n_lines * 2 / 3, 0..n_lines]) {
+                let mut n_left = lines.len() * axes[2].output;
                 scratch.fill(3);
                 plane.run(isa, lines, (&mut scratch, &mut sums), |line, sums| {
                     let at = line * axes[2].output;
-                    assert_eq!(sums, &expected[at..][..axes[2].output], "{isa:?} {axes:?}");
+                    assert_eq!(sums, &expected[at..][..sums.len()], "{isa:?} {axes:?}");
+                    n_left -= sums.len();
                 });
+                assert_eq!(n_left, 0, "{isa:?} {axes:?}");
             }
             let packed = by_pixels(&w, &axes, parts);
             let (padding, start, weights) = (&[9; 5], &[7; 5], &*packed);

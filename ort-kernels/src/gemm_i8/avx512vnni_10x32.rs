@@ -1,7 +1,7 @@
 //! 10 rows by 32 columns: 20 accumulators, two registers of B and one broadcast of A. With more rows,
 //! their addresses would not fit the general registers.
 
-use super::{Finish, MAX_NR, QUAD, Rows, Signs, Start, Tile, To, Variant};
+use super::{QUAD, Rows, Signs, Start, Tile, To, Variant, from_sums};
 use crate::isa::x86::{load_bytes, load_bytes64, store_bytes, store_bytes32};
 use crate::quantize::requantize::x86::scaled;
 use crate::quantize::{Requantize, Scales};
@@ -14,27 +14,19 @@ use std::arch::x86_64::{
 };
 
 pub(super) const VARIANT: Variant =
-    Variant { name: "avx512vnni_10x32", mr: 10, n_tiles: 1, nr: NR };
+    Variant { name: "avx512vnni_10x32", mr: MR, n_tiles: 1, nr: NR };
+const MR: usize = 10;
 const NR: usize = 32;
 /// Bytes per register.
 const BYTES: usize = 64;
 
 pub(super) fn tile(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
     if let To::AnyQuantized(..) = tile.to {
-        return any_quantized(token, rows, b, tile);
+        return from_sums::<MR>(Isa::Avx512(token.into()), tile, |sums| {
+            self::tile(token, rows, b, sums);
+        });
     }
     by_rows!(rows, tile.n_rows, [1 2 3 4 5 6 7 8 9 10] => product(token, rows, b, tile));
-}
-
-/// Quantized values in rare cases, from sums that are stored first.
-#[inline(never)]
-fn any_quantized(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
-    let mut c = [[0; MAX_NR]; VARIANT.mr];
-    let sums = &mut c[..tile.n_rows];
-    let to = To::Sums(sums.as_flattened_mut());
-    let start = Start::Zero;
-    self::tile(token, rows, b, Tile { n_rows: tile.n_rows, n: tile.n, start, to, stride: MAX_NR });
-    Isa::Avx512(token.into()).run(Finish { sums, tile });
 }
 
 features! { Avx512Vnni enabled
@@ -127,22 +119,6 @@ features! { Avx512Vnni enabled
             None => store_bytes(y, _mm512_castsi256_si512(bytes)),
         }
     }
-}
-
-/// Expands `$body` for each row `$r` of `$rows`, unrolled: a loop that indexes sums would keep them in memory.
-macro_rules! each_row {
-    ($r:ident of $rows:ident => $body:block) => {
-        each_row!(@ $r $rows $body 0 1 2 3 4 5 6 7 8 9)
-    };
-    ($r:ident of pairs of $rows:ident => $body:block) => {
-        each_row!(@ $r $rows $body 0 2 4 6 8)
-    };
-    (@ $r:ident $rows:ident $body:block $($index:literal)+) => {
-        $(if $index < $rows {
-            let $r = $index;
-            $body
-        })+
-    };
 }
 
 /// Writes the quantized values of the rows of a tile: a macro, because passing sums to a function would keep them in memory.

@@ -162,10 +162,27 @@ macro_rules! by_rows {
     };
 }
 
+/// Expands `$body` for each row `$r` of `$rows`, unrolled: a loop that indexes sums would keep them in memory.
+#[cfg(target_arch = "x86_64")]
+macro_rules! each_row {
+    ($r:ident of $rows:ident => $body:block) => {
+        each_row!(@ $r $rows $body 0 1 2 3 4 5 6 7 8 9)
+    };
+    ($r:ident of pairs of $rows:ident => $body:block) => {
+        each_row!(@ $r $rows $body 0 2 4 6 8)
+    };
+    (@ $r:ident $rows:ident $body:block $($index:literal)+) => {
+        $(if $index < $rows {
+            let $r = $index;
+            $body
+        })+
+    };
+}
+
 ladder! {
     // `start + Σ_k rows[r][k]·b[k][j]` and what becomes of it; `b: [k/4][nr][4]`.
     fn tile(rows: &Rows<'_>, b: &[u8], tile: Tile<'_>);
-    Amx => amx_32x32, Avx512Vnni => avx512vnni_10x32, Avx2 => avx2_4x16, NeonDotprod => neondotprod_8x8,
+    Amx => amx_32x32, Avx512Vnni => avx512vnni_10x32, Avx2 => avx2_6x16, NeonDotprod => neondotprod_8x8,
     Simd128 => simd128_4x8; generic
 }
 
@@ -266,6 +283,17 @@ impl Gemm<'_> {
         let Self { k, a_stride: stride, signs, .. } = *self;
         Rows { a: &self.a[first * stride..], stride, k, signs }
     }
+}
+
+/// Computes quantized values in rare cases, from sums that `tile_of` stores first.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+fn from_sums<const MR: usize>(isa: Isa, tile: Tile<'_>, tile_of: impl Fn(Tile<'_>)) {
+    let mut c = [[0; MAX_NR]; MR];
+    let sums = &mut c[..tile.n_rows];
+    let (n_rows, n, to) = (tile.n_rows, tile.n, To::Sums(sums.as_flattened_mut()));
+    tile_of(Tile { n_rows, n, start: Start::Zero, to, stride: MAX_NR });
+    isa.run(Finish { sums, tile });
 }
 
 /// Converts sums without initial values to the results of a tile.

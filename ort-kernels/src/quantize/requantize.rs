@@ -107,4 +107,44 @@ pub(crate) mod x86 {
             _mm512_cvtps_epi32(_mm512_min_ps(scaled, _mm512_set1_ps(LARGE)))
         }
     }
+
+    pub(crate) mod avx2 {
+        use super::LARGE;
+        use crate::quantize::Requantize;
+        use std::arch::x86_64::{
+            __m256, __m256i, _mm256_adds_epi16, _mm256_cvtepi32_ps, _mm256_cvtps_epi32,
+            _mm256_min_ps, _mm256_mul_ps, _mm256_packs_epi16, _mm256_packs_epi32,
+            _mm256_packus_epi16, _mm256_set1_epi16, _mm256_set1_ps,
+        };
+
+        features! { Avx2 enabled
+            /// `round(sum·factor)`, half to even, of 8 lanes; factors are finite.
+            #[inline]
+            fn scaled(sums: __m256i, factors: __m256) -> __m256i {
+                let scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(sums), factors);
+                // Too small values convert to the least integer, and so would too large ones.
+                _mm256_cvtps_epi32(_mm256_min_ps(scaled, _mm256_set1_ps(LARGE)))
+            }
+        }
+
+        features! { Avx2 enabled
+            /// The quantized values of four times 8 sums. Each 128 bits hold four of each register.
+            #[inline]
+            pub(crate) fn quantized(
+                sums: [__m256i; 4],
+                factors: [__m256; 4],
+                requantize: &Requantize<'_>,
+            ) -> __m256i {
+                let zero_point = _mm256_set1_epi16(requantize.zero_point);
+                let [a, b] = [scaled(sums[0], factors[0]), scaled(sums[1], factors[1])];
+                let [c, d] = [scaled(sums[2], factors[2]), scaled(sums[3], factors[3])];
+                let low = _mm256_adds_epi16(_mm256_packs_epi32(a, b), zero_point);
+                let high = _mm256_adds_epi16(_mm256_packs_epi32(c, d), zero_point);
+                match requantize.is_signed {
+                    true => _mm256_packs_epi16(low, high),
+                    false => _mm256_packus_epi16(low, high),
+                }
+            }
+        }
+    }
 }

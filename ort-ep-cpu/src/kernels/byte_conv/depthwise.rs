@@ -66,7 +66,7 @@ pub(super) fn planes<T: Send>(
                 start: operands.start[filter],
             };
             plane.run(kernel.cpu.isa, own, (&mut *lines, &mut *sums), |line, sums| {
-                let y = &mut now[(line - first) * axis2.output..][..axis2.output];
+                let y = &mut now[(line - first) * axis2.output..][..sums.len()];
                 finish.run(Channels::One(filter), sums, y);
             });
         }

@@ -1,0 +1,201 @@
+//! Pixels with windows of any size, 32 channels at a time: taps in pairs, widened to 16 bits, so that no pair of products
+//! saturates. The weights of a block of channels are widened once per line.
+
+use super::avx2_32::{LANES, add_pair, load, reordered, widened};
+use super::pixels::{Order, Pixels};
+use super::{MAX_TAPS, QUAD};
+use crate::isa::x86::{load_bytes32, load8, store_ints8};
+use crate::quantize::Requantize;
+use crate::quantize::requantize::x86::avx2::quantized;
+use std::arch::x86_64::{
+    __m256i, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_or_si256, _mm256_set1_epi8,
+    _mm256_setzero_si256, _mm256_slli_epi32,
+};
+use std::ops::Range;
+
+/// The maximum number of pairs.
+const PAIRS: usize = MAX_TAPS / 2;
+
+/// A tap: the index of its line, and its position along the lines.
+type Tap = [usize; 2];
+
+/// Two taps that are multiplied together.
+#[derive(Clone, Copy, Default)]
+struct Pair {
+    /// The index of the first in the order of weights; the second is two further on.
+    first: usize,
+    /// The index of the second if it is elsewhere, because there is a gap or nothing two further on.
+    second: Option<usize>,
+    taps: [Option<Tap>; 2],
+}
+
+/// The taps of a window, paired.
+struct Pairs {
+    pairs: [Pair; PAIRS],
+    len: usize,
+}
+
+impl Pairs {
+    /// Pairs the taps 0 and 2, and 1 and 3 of each quad, and what is left over.
+    fn of(kernel: [usize; 3]) -> Self {
+        let order = Order::of(kernel);
+        let mut taps = [None; MAX_TAPS + QUAD];
+        for t0 in 0..kernel[0] {
+            for t1 in 0..kernel[1] {
+                for t2 in 0..kernel[2] {
+                    taps[order.at([t0, t1, t2])] = Some([t0 * kernel[1] + t1, t2]);
+                }
+            }
+        }
+        let (mut pairs, mut len) = ([Pair::default(); PAIRS], 0);
+        let mut single: Option<usize> = None;
+        for first in (0..order.len).filter(|i| i % QUAD < 2) {
+            let both = [taps[first], taps[first + 2]];
+            match (both, single) {
+                ([None, _], _) => {}
+                ([first_tap, None], Some(pair)) => {
+                    pairs[pair].second = Some(first);
+                    pairs[pair].taps[1] = first_tap;
+                    single = None;
+                }
+                _ => {
+                    if both[1].is_none() {
+                        single = Some(len);
+                    }
+                    pairs[len] = Pair { first, second: None, taps: both };
+                    len += 1;
+                }
+            }
+        }
+        Self { pairs, len }
+    }
+}
+
+features! { Avx2 enabled
+    /// Loads up to 32 words, followed by zeros, in that order.
+    #[inline]
+    fn load_words(x: &[f32]) -> [__m256i; 4] {
+        let load = |r: usize| _mm256_castps_si256(load8(x.get(r * 8..).unwrap_or_default()));
+        reordered([load(0), load(1), load(2), load(3)])
+    }
+}
+
+features! { Avx2 enabled
+    /// The widened weights of a pair.
+    #[inline]
+    fn loaded(w: &[[i32; 8]; 4]) -> [__m256i; 4] {
+        let [a, b, c, d] = w;
+        [a, b, c, d].map(|w| load_bytes32(bytemuck::cast_ref(w)))
+    }
+}
+
+features! { Avx2 enabled
+    /// Widens the weights of all pairs.
+    #[inline]
+    fn widen(weights: &[u8], parts: usize, pairs: &[Pair], w: &mut [[[i32; 8]; 4]; PAIRS]) {
+        for (pair, w) in pairs.iter().zip(w) {
+            let firsts = widened(weights, pair.first, parts);
+            let seconds = match pair.second {
+                Some(second) => widened(weights, second, parts),
+                None => [_mm256_setzero_si256(); 4],
+            };
+            for r in 0..4 {
+                let both = _mm256_or_si256(firsts[r], _mm256_slli_epi32::<16>(seconds[r]));
+                store_ints8(&mut w[r], both);
+            }
+        }
+    }
+}
+
+features! { Avx2 enabled
+    /// Stores up to 32 bytes.
+    #[inline]
+    fn store(y: &mut [u8], bytes: __m256i) {
+        let mut words = [0; 8];
+        store_ints8(&mut words, bytes);
+        let bytes: [u8; LANES] = bytemuck::cast(words);
+        if let Some(y) = y.as_mut_array::<LANES>() {
+            *y = bytes;
+        } else if let Some(y) = y.as_mut_array::<{ LANES / 2 }>() {
+            y.copy_from_slice(&bytes[..LANES / 2]);
+        } else {
+            y.copy_from_slice(&bytes[..y.len()]);
+        }
+    }
+}
+
+kernel! {
+    /// Computes the quantized values of `own` pixels, with finite factors of each channel.
+    Avx2 => pub(super) fn run(
+        pixels: &Pixels<'_>,
+        own: Range<usize>,
+        factors: &[f32],
+        requantize: &Requantize<'_>,
+        y: &mut [u8],
+    ) {
+        let ([axis0, axis1, axis2], n) = (&pixels.axes, pixels.padding.len());
+        let Pairs { pairs, len } = Pairs::of(pixels.axes.map(|axis| axis.kernel));
+        let (pairs, parts) = (&pairs[..len], pixels.parts);
+        let n_taps = Order::of(pixels.axes.map(|axis| axis.kernel)).len;
+        let block_len = super::LANES * super::packed_len(n_taps, parts);
+        let flip = _mm256_set1_epi8(pixels.flip.cast_signed());
+        let padding = [pixels.padding.first().copied().unwrap_or_default(); LANES];
+        let mut w = [[[0; 8]; 4]; PAIRS];
+        // The lines of the taps, where they start, and the distance of each tap from the start of a window.
+        let (mut starts, mut offsets) = ([None; MAX_TAPS], [[0; 2]; PAIRS]);
+        let (mut at, mut rest) = (own.start, y);
+        while at < own.end {
+            let (line, first) = (at / axis2.output, at % axis2.output);
+            let outputs = first..axis2.output.min(first + own.end - at);
+            let (now, others) = rest.split_at_mut(outputs.len() * n);
+            (at, rest) = (at + outputs.len(), others);
+            let starts = &mut starts[..axis0.kernel * axis1.kernel];
+            for (row, start) in starts.iter_mut().enumerate() {
+                let inputs = axis0.at(line / axis1.output, row / axis1.kernel);
+                let inputs = inputs.zip(axis1.at(line % axis1.output, row % axis1.kernel));
+                *start = inputs.map(|(i0, i1)| (i0 * axis1.input + i1) * axis2.input * n);
+            }
+            let offset = |[row, t2]: Tap| Some(starts[row]? + t2 * axis2.dilation * n);
+            let mut is_inside = true;
+            for (pair, offsets) in pairs.iter().zip(&mut offsets) {
+                for (tap, to) in pair.taps.iter().zip(offsets) {
+                    // A missing tap has no weight, and may read anything.
+                    match tap.or(pair.taps[0]).and_then(offset) {
+                        Some(offset) => *to = offset,
+                        None => is_inside = false,
+                    }
+                }
+            }
+            for lane in (0..n).step_by(LANES) {
+                let weights = &pixels.weights[lane / super::LANES * block_len..];
+                widen(&weights[lane % super::LANES * QUAD..], parts, pairs, &mut w);
+                let own = lane..n.min(lane + LANES);
+                let start = load_words(bytemuck::cast_slice(&pixels.start[own.clone()]));
+                let factors = load_words(&factors[own.clone()]).map(|f| _mm256_castsi256_ps(f));
+                for (output, y) in outputs.clone().zip(now.chunks_exact_mut(n)) {
+                    let ends = axis2.at(output, 0).zip(axis2.at(output, axis2.kernel - 1));
+                    let mut sums = start;
+                    if let (true, Some((first, _))) = (is_inside, ends) {
+                        let x = &pixels.x[first * n + lane..];
+                        for (offsets, w) in offsets[..len].iter().zip(&w) {
+                            let x = [load(&x[offsets[0]..]), load(&x[offsets[1]..])];
+                            sums = add_pair(sums, x, flip, loaded(w));
+                        }
+                    } else {
+                        for (pair, w) in pairs.iter().zip(&w) {
+                            let mut x = [load_bytes32(&padding); 2];
+                            for (tap, x) in pair.taps.iter().zip(&mut x) {
+                                let Some([row, t2]) = tap else { continue };
+                                if let Some((start, i)) = starts[*row].zip(axis2.at(output, *t2)) {
+                                    *x = load(&pixels.x[start + i * n + lane..]);
+                                }
+                            }
+                            sums = add_pair(sums, x, flip, loaded(w));
+                        }
+                    }
+                    store(&mut y[own.clone()], quantized(sums, factors, requantize));
+                }
+            }
+        }
+    }
+}
