@@ -63,7 +63,7 @@ features! { Avx2 enabled
             }
             let words = reordered(words);
             for r in 0..4 {
-                let word = if i % 2 == 0 { _mm256_slli_epi16::<8>(words[r]) } else { words[r] };
+                let word = if i.is_multiple_of(2) { _mm256_slli_epi16::<8>(words[r]) } else { words[r] };
                 sums[r] = _mm256_add_epi16(sums[r], _mm256_srai_epi16::<8>(word));
             }
         }

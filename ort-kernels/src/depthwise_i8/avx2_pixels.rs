@@ -33,6 +33,8 @@ struct Pair {
 struct Pairs {
     pairs: [Pair; PAIRS],
     len: usize,
+    /// The number of taps and gaps.
+    n_taps: usize,
 }
 
 impl Pairs {
@@ -67,8 +69,26 @@ impl Pairs {
                 }
             }
         }
-        Self { pairs, len }
+        Self { pairs, len, n_taps: order.len }
     }
+}
+
+/// Sets the offset of each tap from the start of its window, if all lines of the window are there.
+fn set_offsets(
+    offsets: &mut [[usize; 2]; PAIRS],
+    pairs: &[Pair],
+    starts: &[Option<usize>],
+    step: usize,
+) -> bool {
+    let offset = |[row, t2]: Tap| Some(starts[row]? + t2 * step);
+    for (pair, offsets) in pairs.iter().zip(offsets) {
+        for (tap, to) in pair.taps.iter().zip(offsets) {
+            // A missing tap has no weight, and may read anything.
+            let Some(offset) = tap.or(pair.taps[0]).and_then(offset) else { return false };
+            *to = offset;
+        }
+    }
+    true
 }
 
 features! { Avx2 enabled
@@ -125,23 +145,22 @@ features! { Avx2 enabled
 }
 
 kernel! {
-    /// Computes the quantized values of `own` pixels, with finite factors of each channel.
+    /// Computes the quantized values of `own` pixels, with a finite factor for each channel.
     Avx2 => pub(super) fn run(
         pixels: &Pixels<'_>,
         own: Range<usize>,
-        factors: &[f32],
-        requantize: &Requantize<'_>,
+        requantization: (&Requantize<'_>, &[f32]),
         y: &mut [u8],
     ) {
+        let (requantize, factors) = requantization;
         let ([axis0, axis1, axis2], n) = (&pixels.axes, pixels.padding.len());
-        let Pairs { pairs, len } = Pairs::of(pixels.axes.map(|axis| axis.kernel));
+        let Pairs { pairs, len, n_taps } = Pairs::of(pixels.axes.map(|axis| axis.kernel));
         let (pairs, parts) = (&pairs[..len], pixels.parts);
-        let n_taps = Order::of(pixels.axes.map(|axis| axis.kernel)).len;
         let block_len = super::LANES * super::packed_len(n_taps, parts);
         let flip = _mm256_set1_epi8(pixels.flip.cast_signed());
         let padding = [pixels.padding.first().copied().unwrap_or_default(); LANES];
         let mut w = [[[0; 8]; 4]; PAIRS];
-        // The lines of the taps, where they start, and the distance of each tap from the start of a window.
+        // Where the lines of the taps start, and the offset of each tap from the start of its window.
         let (mut starts, mut offsets) = ([None; MAX_TAPS], [[0; 2]; PAIRS]);
         let (mut at, mut rest) = (own.start, y);
         while at < own.end {
@@ -155,17 +174,7 @@ kernel! {
                 let inputs = inputs.zip(axis1.at(line % axis1.output, row % axis1.kernel));
                 *start = inputs.map(|(i0, i1)| (i0 * axis1.input + i1) * axis2.input * n);
             }
-            let offset = |[row, t2]: Tap| Some(starts[row]? + t2 * axis2.dilation * n);
-            let mut is_inside = true;
-            for (pair, offsets) in pairs.iter().zip(&mut offsets) {
-                for (tap, to) in pair.taps.iter().zip(offsets) {
-                    // A missing tap has no weight, and may read anything.
-                    match tap.or(pair.taps[0]).and_then(offset) {
-                        Some(offset) => *to = offset,
-                        None => is_inside = false,
-                    }
-                }
-            }
+            let is_inside = set_offsets(&mut offsets, pairs, starts, axis2.dilation * n);
             for lane in (0..n).step_by(LANES) {
                 let weights = &pixels.weights[lane / super::LANES * block_len..];
                 widen(&weights[lane % super::LANES * QUAD..], parts, pairs, &mut w);

@@ -182,7 +182,7 @@ impl Pixels<'_> {
         if let (Isa::Avx2(token), Scales::ByColumn(factors)) = (isa, requantize.factors)
             && requantize.is_finite()
         {
-            return super::avx2_pixels::run(token, self, pixels, factors, requantize, y);
+            return super::avx2_pixels::run(token, self, pixels, (requantize, factors), y);
         }
         let first = pixels.start;
         self.run(isa, pixels, sums, |pixel, sums| {

@@ -120,7 +120,10 @@ impl Plane<'_> {
             let (taps, weights) = (&taps[..n_taps], Weights::Shared(self.weights));
             Line { taps, flip: self.flip, weights, parts: self.parts }.add(isa, sums);
             for i in 1..n_lines {
-                sums.copy_within(i * layout.pitch..i * layout.pitch + axis2.output, i * axis2.output);
+                sums.copy_within(
+                    i * layout.pitch..i * layout.pitch + axis2.output,
+                    i * axis2.output,
+                );
             }
             each(line, &sums[..n_lines * axis2.output]);
             line += n_lines;
@@ -149,9 +152,8 @@ impl Task for LayOut<'_> {
             of1 = lines.start % axis1.output..(lines.end - 1) % axis1.output + 1;
         }
         let rows = of1.start..of1.end + (axis1.kernel - 1) * axis1.dilation / axis1.stride;
-        let is_read = |i0| {
-            of0.clone().any(|at| (0..axis0.kernel).any(|tap| axis0.at(at, tap) == Some(i0)))
-        };
+        let is_read =
+            |i0| of0.clone().any(|at| (0..axis0.kernel).any(|tap| axis0.at(at, tap) == Some(i0)));
         let planes = plane.x.chunks_exact((axis1.input * axis2.input).max(1));
         let slabs = planes.zip(to.chunks_exact_mut(slab.max(1))).take(axis0.input).enumerate();
         for (_, (x, to)) in slabs.filter(|(i0, _)| is_read(*i0)) {

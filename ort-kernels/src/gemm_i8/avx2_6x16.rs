@@ -8,10 +8,10 @@ use crate::quantize::requantize::x86::avx2::quantized;
 use crate::quantize::{Requantize, Scales};
 use crate::{Avx2, Isa};
 use std::arch::x86_64::{
-    __m256, __m256i, _mm256_add_epi32, _mm256_and_si256, _mm256_castps_si256,
-    _mm256_castsi256_ps, _mm256_madd_epi16, _mm256_permutevar8x32_epi32, _mm256_set1_epi16,
-    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_setzero_ps,
-    _mm256_setzero_si256, _mm256_slli_epi16, _mm256_srai_epi16, _mm256_srli_epi16,
+    __m256, __m256i, _mm256_add_epi32, _mm256_and_si256, _mm256_castps_si256, _mm256_castsi256_ps,
+    _mm256_madd_epi16, _mm256_permutevar8x32_epi32, _mm256_set1_epi16, _mm256_set1_epi32,
+    _mm256_set1_ps, _mm256_setr_epi32, _mm256_setzero_ps, _mm256_setzero_si256, _mm256_slli_epi16,
+    _mm256_srai_epi16, _mm256_srli_epi16,
 };
 
 pub(super) const VARIANT: Variant = Variant { name: "avx2_6x16", mr: MR, n_tiles: 1, nr: NR };
@@ -94,10 +94,11 @@ features! { Avx2 enabled
             }
         };
         let [to_even, to_odd] = to;
-        for i in 0..2 {
-            let bytes = _mm256_and_si256(load_bytes32(&x.as_chunks().0[i]), masks[i]);
-            store_ints8(&mut to_even.as_chunks_mut().0[i], even::<SIGNED>(bytes));
-            store_ints8(&mut to_odd.as_chunks_mut().0[i], odd::<SIGNED>(bytes));
+        let registers = to_even.as_chunks_mut().0.iter_mut().zip(to_odd.as_chunks_mut().0);
+        for ((x, mask), (to_even, to_odd)) in x.as_chunks().0.iter().zip(masks).zip(registers) {
+            let bytes = _mm256_and_si256(load_bytes32(x), mask);
+            store_ints8(to_even, even::<SIGNED>(bytes));
+            store_ints8(to_odd, odd::<SIGNED>(bytes));
         }
     }
 }
@@ -125,6 +126,28 @@ features! { Avx2 enabled
 
 /// 16 sums.
 type Row = [__m256i; 2];
+
+features! { Avx2 enabled
+    /// The initial values of the sums of `n` columns.
+    #[inline]
+    fn initial<const R: usize>(start: Start<'_>, n: usize) -> [Row; R] {
+        let mut sums = [[_mm256_setzero_si256(); 2]; R];
+        match start {
+            Start::Zero => {}
+            Start::ByColumn(start) => {
+                let [low, high] = load_columns(bytemuck::cast_slice(&start[..n]));
+                sums = [[_mm256_castps_si256(low), _mm256_castps_si256(high)]; R];
+            }
+            Start::ByRow(start) => {
+                let start = &start[..R];
+                for r in 0..R {
+                    sums[r] = [_mm256_set1_epi32(start[r]); 2];
+                }
+            }
+        }
+        sums
+    }
+}
 
 features! { Avx2 enabled
     /// The quantized values of two rows of sums, one after the other.
@@ -170,20 +193,7 @@ kernel! {
         b: &[u8],
         tile: Tile<'_>,
     ) {
-        let mut sums = [[_mm256_setzero_si256(); 2]; R];
-        match tile.start {
-            Start::Zero => {}
-            Start::ByColumn(start) => {
-                let [low, high] = load_columns(bytemuck::cast_slice(&start[..tile.n]));
-                sums = [[_mm256_castps_si256(low), _mm256_castps_si256(high)]; R];
-            }
-            Start::ByRow(start) => {
-                let start = &start[..R];
-                for r in 0..R {
-                    sums[r] = [_mm256_set1_epi32(start[r]); 2];
-                }
-            }
-        }
+        let mut sums: [Row; R] = initial(tile.start, tile.n);
         let quads = b.as_chunks::<BYTES>().0.as_chunks::<2>().0;
         for (chunk, b) in quads.chunks(CHUNK).enumerate() {
             let at = chunk * CHUNK * QUAD;
