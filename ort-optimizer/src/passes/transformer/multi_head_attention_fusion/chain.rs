@@ -4,6 +4,8 @@ use ort_graph::{Dim, Graph, Node, Operator, ValueId};
 use ort_ops::ops::where_::Where;
 use ort_tensor::Tensor;
 
+use super::windows::{self, Windows};
+
 /// The most masks of one attention.
 const MOST_MASKS: usize = 3;
 
@@ -14,6 +16,8 @@ pub(super) enum Mask {
     Added(ValueId),
     /// They are replaced by a number where the condition is what `hides` says.
     Filled { condition: ValueId, number: ValueId, hides: bool },
+    /// Those of windows are added.
+    OfWindows(Windows),
 }
 
 /// A factor of each head, or a divisor, which scales queries as well as scores.
@@ -33,6 +37,10 @@ pub(super) struct Chain<'g> {
 impl<'g> Chain<'g> {
     pub(super) const fn new(graph: &'g Graph) -> Self {
         Self { graph, is_shared: false }
+    }
+
+    pub(super) const fn graph(&self) -> &'g Graph {
+        self.graph
     }
 
     /// The value is one that the fused node no longer makes.
@@ -81,6 +89,10 @@ impl<'g> Chain<'g> {
     /// Scores as the product they are, which may be scaled, and what becomes of them, the last first.
     pub(super) fn unmasked(&mut self, mut value: ValueId) -> (ValueId, Vec<Mask>) {
         let mut masks = Vec::new();
+        if let Some((scores, windows)) = windows::unmasked(self, value) {
+            masks.push(Mask::OfWindows(windows)); // bounded: one
+            value = scores;
+        }
         while masks.len() < MOST_MASKS
             && let Some((scores, mask)) = self.masked(value, MOST_MASKS)
         {

@@ -40,6 +40,10 @@ pub(super) fn for_each_score(
     if !is_or_one(of_batch, batch) || !is_or_one(of_heads, &Dim::Known(found.q.n)) {
         return Err(NO_MASK);
     }
+    // Heads may be those of windows, which a mask tells apart.
+    if found.q.joined.is_some() && [of_batch, of_heads].iter().any(|dim| **dim != Dim::Known(1)) {
+        return Err(NO_MASK);
+    }
     // What is not broadcast is as long as the keys.
     let is_of_each_key = of_keys.equals(t) || of_keys.known().is_some_and(|n| n != 1);
     if mask.is_whole && of_queries.equals(s) && is_of_each_key {
@@ -67,6 +71,11 @@ fn summed(site: &Site<'_>, found: &Attention, patch: &mut Patch) -> Result<Optio
             Mask::Filled { condition, number, hides } => {
                 let condition = Sum::of(site, condition, &found.q, patch)?;
                 filled(site, (condition, number, hides), sum, patch)?
+            }
+            Mask::OfWindows(windows) => {
+                let (value, dims) = windows.of_each(site, &found.q, patch)?;
+                let of_windows = Sum { value, is_whole: true, dims, is_new: true };
+                added(site, of_windows, sum, patch)?
             }
         });
     }
@@ -197,9 +206,9 @@ fn expanded(site: &Site<'_>, mask: ValueId, full: &[Dim; 4]) -> Option<ValueId> 
 /// `[1, 1, S, T]`
 fn target(site: &Site<'_>, found: &Attention, patch: &mut Patch) -> Result<ValueId, Refusal> {
     let one = ints(patch, &[1])?;
-    let s = len(site, &found.q, patch)?;
+    let s = len(site, (&found.q, 1), patch)?;
     let is_of_itself = found.q.dims[1].equals(&found.k.dims[1]);
-    let t = if is_of_itself { s } else { len(site, &found.k, patch)? };
+    let t = if is_of_itself { s } else { len(site, (&found.k, 1), patch)? };
     let target = patch.value("mask_shape", Fact::shaped(DType::I64, &[4]))?;
     let mut concat = node(site, ("Concat", &[4, 11, 13]), vec![one, one, s, t], target);
     concat.attrs = Attrs::new().with("axis", Attr::Int(0));
@@ -207,15 +216,19 @@ fn target(site: &Site<'_>, found: &Attention, patch: &mut Patch) -> Result<Value
     Ok(target)
 }
 
-/// `[S]` of `[B, S, …]`
-fn len(site: &Site<'_>, rows: &Heads, patch: &mut Patch) -> Result<ValueId, Refusal> {
-    if let Some(Ok(len)) = rows.dims[1].known().map(i64::try_from) {
+/// `[B]` or `[S]` of `[B, S, …]`
+pub(super) fn len(
+    site: &Site<'_>,
+    (rows, axis): (&Heads, usize),
+    patch: &mut Patch,
+) -> Result<ValueId, Refusal> {
+    if let Some(Ok(len)) = rows.dims[axis].known().map(i64::try_from) {
         return ints(patch, &[len]);
     }
     let repeated = rows.repeated.as_ref().map(|(source, _)| source);
     let (source, axis) = match (&rows.rows, repeated.or(rows.by_head.as_ref())) {
-        (Some(rows), _) => rows.axis(1),
-        (None, Some(by_head)) => by_head.axis(2),
+        (Some(rows), _) => rows.axis(axis),
+        (None, Some(by_head)) => by_head.axis(2 * axis),
         (None, None) => return Err(NO_MASK),
     };
     let axis = i64::try_from(axis).map_err(|_| NO_MASK)?;

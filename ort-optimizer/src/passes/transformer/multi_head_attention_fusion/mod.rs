@@ -15,6 +15,8 @@
 //! A mask has one row, or one for each query: known from its shape, or because it is cut from a table from a row on, as many
 //! as there are queries.
 //!
+//! Windows of an image may each have a mask of their own, as in a shifted Swin block.
+//!
 //! α is what multiplies or divides the scores, the queries or the keys. MultiHeadAttention wants a
 //! mask for each query and each key: one that is the same for all queries is expanded, once for all
 //! layers. A number that replaces scores becomes a mask of it and 0, if scores vanish beside it: −∞, or the
@@ -32,6 +34,7 @@ mod repeats;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 use ort_graph::{Attr, Attrs, Dim, Fact, Graph, NewNode, Node, Patch, ValueId};
 use ort_ops::ops::matmul::{Arrangement, MatMul};
@@ -75,7 +78,10 @@ impl Rewrite for MultiHeadAttentionFusion {
             Some(rows) => (rows, found.of_rows(site, mask, &mut patch)?),
             None => (found.y, found.by_head(site, mask, &mut patch)?),
         };
-        let new = patch.output_of(node)?;
+        let mut new = patch.output_of(node)?;
+        if let Some(dims) = found.q.joined {
+            new = found.split(site, (new, dims), &mut patch)?;
+        }
         patch.replace(y, new);
         Ok(Some(patch))
     }
@@ -158,9 +164,15 @@ impl Attention {
         if self.cap.is_some_and(|cap| !cap.is_finite() || cap <= 0.0) {
             return Err(Refusal("its scores have no cap"));
         }
-        let is_alike = |x: &Heads| x.dims[0].equals(&q.dims[0]) && x.is_one() == q.is_one();
+        let is_alike = |x: &Heads| {
+            x.dims[0].equals(&q.dims[0]) && x.is_one() == q.is_one() && x.joined == q.joined
+        };
         // Products have as many values as keys, and keys as long as queries.
-        let rank = if q.is_one() { 3 } else { 4 };
+        let rank = match q.joined {
+            Some(_) => 5,
+            None if q.is_one() => 3,
+            None => 4,
+        };
         let is_whole = site.graph.fact(self.y).rank() == Some(rank);
         if !is_whole || ![k, v].into_iter().all(is_alike) {
             return Err(NO_SIZES);
@@ -178,6 +190,7 @@ impl Attention {
         let dims = site.graph.fact(factor).dims().ok_or(NO_HEADS)?;
         let n = dims.len().checked_sub(3).and_then(|axis| dims.get(axis));
         let is_of_heads = n.is_none_or(|n| [1, self.q.n].map(Dim::Known).contains(n));
+        let is_of_heads = is_of_heads && self.q.joined.is_none();
         let source = self.q.by_head.as_ref().filter(|_| is_of_heads).ok_or(NO_SIZES)?;
         let by_head = source.value(site, patch)?;
         let op_type = if is_divisor { "Div" } else { "Mul" };
@@ -241,6 +254,19 @@ impl Attention {
                 .with("scale", Attr::Float(self.scale)),
             ..NewNode::default()
         })
+    }
+
+    /// The result of five dimensions, of one by head.
+    fn split(
+        &self,
+        site: &Site<'_>,
+        (y, [a, b]): (ValueId, [usize; 2]),
+        patch: &mut Patch,
+    ) -> Result<ValueId, Refusal> {
+        let size = self.v.size.known().ok_or(NO_SIZES)?;
+        let int = |n: usize| i64::try_from(n).map_err(|_| NO_SIZES);
+        let [batch, len] = heads::kept(&self.q.dims).ok_or(NO_SIZES)?;
+        heads::reshaped(site, patch, y, &[batch, int(a)?, int(b)?, len, int(size)?])
     }
 
     /// The node that computes the result by head. Keys and values are those of each head, or of several heads.

@@ -139,3 +139,85 @@ fn one_head_may_have_three_dimensions() {
         assert!(!found.iter().any(|op| op == one), "{k} {mask}: {found:?}");
     }
 }
+
+/// Attention to windows of an image, as in a shifted Swin block.
+fn windows(batch: &str, masks: &str, scores: &str) -> String {
+    format!(
+        "graph(q: float[{batch},2,3,4], k: float[{batch},2,3,4], v: float[{batch},2,3,5], {masks}) -> (p) {{
+           by_window = const int64[5] [-1, 3, 2, 3, 3]
+           turned = const int64[5] [-1, 2, 3, 3, 3]
+           alone = const int64[4] [-1, 2, 3, 3]
+           bias = const float[1,2,3,3] fill 0.5
+           g = Transpose-13 [perm: [0, 1, 3, 2]] (k)
+           l = MatMul-13 (q, g)
+           i = Add-14 (l, bias)
+           {scores}
+           m = Reshape-14 (w, alone)
+           o = Softmax-13 [axis: -1] (m)
+           p = MatMul-13 (o, v)
+         }}"
+    )
+}
+
+#[test]
+fn windows_may_have_masks_of_their_own() {
+    let one = "a = Reshape-14 (i, by_window)\n w = Add-14 (a, x)";
+    let two = "a = Reshape-14 (i, by_window)\n b = Add-14 (y, a)\n w = Add-14 (b, x)";
+    let is_fused = |text: &str| optimized(text).iter().any(|op| op == "Attention");
+    let masks = "x: float[1,3,1,3,3], y: float[1,3,2,3,3]";
+    for (batch, scores) in [("3", one), ("6", one), ("3", two), ("6", two)] {
+        assert!(is_fused(&windows(batch, masks, scores)), "{batch} {scores}");
+    }
+    // The number of images is known when the model runs.
+    let text = windows("n", masks, two);
+    let (graph, _) = run(&PASS, &text, Some(14));
+    let known = [graph.to_string(), text].map(|text| text.replace("[n,", "[6,"));
+    assert!(known[0].contains("Attention") && known[0].contains("Div"), "{}", known[0]);
+    assert_equivalent(&parse(&known[1]), &parse(&known[0]), PASS.exactness);
+    for (masks, scores) in [
+        ("x: float[2,3,1,3,3]", one),
+        ("x: float[1,3,2,3,1]", one),
+        ("x: float[1,1,1,3,3]", one),
+        ("x: float[1,2,1,3,3]", "a = Reshape-14 (i, turned)\n w = Add-14 (a, x)"),
+        (
+            "x: float[1,3,1,3,3]",
+            "a = Reshape-14 (i, by_window)\n b = Add-14 (a, x)\n w = Add-14 (b, a)",
+        ),
+    ] {
+        assert!(!is_fused(&windows("6", masks, scores)), "{masks} {scores}");
+    }
+}
+
+#[test]
+fn heads_may_have_two_dimensions() {
+    let graph = |k: &str, mask: &str| {
+        format!(
+            "graph(q: float[n,2,3,s,4], k: float{k}, v: float[n,2,3,t,5], x: float{mask}) -> (p) {{
+               g = Transpose-13 [perm: [0, 1, 2, 4, 3]] (k)
+               l = MatMul-13 (q, g)
+               m = Add-14 (l, x)
+               o = Softmax-13 [axis: -1] (m)
+               p = MatMul-13 (o, v)
+             }}"
+        )
+    };
+    let is_fused = |text: &str| optimized(text).iter().any(|op| op == "Attention");
+    for mask in ["[s,t]", "[1,1,s,t]", "[1,t]"] {
+        let text = graph("[n,2,3,t,4]", mask);
+        assert!(is_fused(&text.replace("[n,", "[2,")), "{mask}");
+        assert!(
+            is_fused(&text.replace("s,", "3,").replace("t,", "3,").replace("t]", "3]")),
+            "{mask}"
+        );
+        assert!(!is_fused(&text), "{mask}");
+    }
+    for (k, mask) in [
+        ("[n,2,3,t,4]", "[3,s,t]"),
+        ("[n,2,3,t,4]", "[2,3,s,t]"),
+        ("[n,2,3,t,4]", "[n,2,3,s,t]"),
+        ("[n,2,1,t,4]", "[s,t]"),
+        ("[1,2,3,t,4]", "[s,t]"),
+    ] {
+        assert!(!is_fused(&graph(k, mask).replace("[n,", "[4,")), "{k} {mask}");
+    }
+}
