@@ -121,6 +121,28 @@ const LLAMA: Form = Form {
   o = MatMul-13 (p, v3)",
 };
 
+/// Gemma 2: scores have a cap, and 3 heads of queries share keys and values.
+const GEMMA2: Form = Form {
+    name: "Gemma 2",
+    kv_heads: 4,
+    inputs: "mask: float[b,1,n,t]",
+    nodes: "
+  each = const int64[12] [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+  k3 = Gather-13 [axis: 1] (present.0.key, each)
+  v3 = Gather-13 [axis: 1] (present.0.value, each)
+  kt = Transpose-13 [perm: [0, 1, 3, 2]] (k3)
+  s = MatMul-13 (qh, kt)
+  scale = const float[] 0.125
+  cap = const float[] 0.5
+  d = Mul-14 (s, scale)
+  c = Div-14 (d, cap)
+  bent = Tanh-13 (c)
+  capped = Mul-14 (bent, cap)
+  m = Add-14 (capped, mask)
+  p = Softmax-13 [axis: -1] (m)
+  o = MatMul-13 (p, v3)",
+};
+
 impl Form {
     fn bytes(&self) -> ModelBytes {
         let Self { kv_heads, inputs, nodes, .. } = self;
@@ -196,7 +218,7 @@ fn floats(value: &Value) -> &[f32] {
 
 #[test]
 fn attention_behind_a_past_is_one_operator() {
-    for form in [GPT2, TABLE, FLAGS, LLAMA] {
+    for form in [GPT2, TABLE, FLAGS, LLAMA, GEMMA2] {
         let optimized = form.builder(Level::All).optimize(form.bytes()).unwrap();
         let operators = optimized.operators();
         let after = |name| {

@@ -1,18 +1,10 @@
-//! The nodes of an attention, followed from its end to what it computes with.
+//! The nodes of an attention, followed from its end to its queries and keys.
 
 use ort_graph::{Dim, Graph, Node, Operator, ValueId};
-use ort_ops::ops::transpose::Transpose;
 use ort_ops::ops::where_::Where;
 use ort_tensor::Tensor;
 
-use super::repeats;
-
-/// How queries and values come by head.
-pub(super) const QUERIES: [usize; 4] = [0, 2, 1, 3];
-/// The same for keys, which are transposed for the product.
-pub(super) const KEYS: [usize; 4] = [0, 2, 3, 1];
-/// The last two dimensions swapped.
-const SWAPPED: [usize; 4] = [0, 1, 3, 2];
+use super::windows::{self, Windows};
 
 /// The most masks of one attention.
 const MOST_MASKS: usize = 3;
@@ -24,6 +16,15 @@ pub(super) enum Mask {
     Added(ValueId),
     /// They are replaced by a number where the condition is what `hides` says.
     Filled { condition: ValueId, number: ValueId, hides: bool },
+    /// Those of windows are added.
+    OfWindows(Windows),
+}
+
+/// A factor of each head, or a divisor, which scales queries as well as scores.
+#[derive(Clone, Copy)]
+pub(super) struct HeadScale {
+    pub(super) factor: ValueId,
+    pub(super) is_divisor: bool,
 }
 
 /// Follows values to the nodes that compute them.
@@ -33,23 +34,13 @@ pub(super) struct Chain<'g> {
     pub(super) is_shared: bool,
 }
 
-/// Rows of which each is `n` heads of `size` elements, and where they come from.
-pub(super) struct Heads {
-    /// `[B, S, n·size]`, unless they come by head, as behind a past or a rotation.
-    pub(super) rows: Option<ValueId>,
-    /// `[B, n, S, size]`, if there is such a value.
-    pub(super) by_head: Option<ValueId>,
-    /// `[B, S, n·size]`
-    pub(super) dims: [Dim; 3],
-    pub(super) n: usize,
-    pub(super) size: usize,
-    /// What comes by head before each head is repeated, and how many times: `[B, n/times, S, size]`.
-    pub(super) repeated: Option<(ValueId, usize)>,
-}
-
 impl<'g> Chain<'g> {
     pub(super) const fn new(graph: &'g Graph) -> Self {
         Self { graph, is_shared: false }
+    }
+
+    pub(super) const fn graph(&self) -> &'g Graph {
+        self.graph
     }
 
     /// The value is one that the fused node no longer makes.
@@ -79,13 +70,6 @@ impl<'g> Chain<'g> {
         }
     }
 
-    /// What becomes the value by this permutation.
-    pub(super) fn transposed(&mut self, value: ValueId, perm: [usize; 4]) -> Option<ValueId> {
-        let node = self.node(value)?;
-        let op = node.operator::<Transpose>()?;
-        (op.perm.as_deref() == Some(&perm)).then(|| node.inputs.first().copied().flatten())?
-    }
-
     /// The node that computes weights. Of those, NaN may be replaced by 0, as of a query that sees no key.
     pub(super) fn weights(&mut self, value: ValueId) -> Option<&'g Node> {
         let node = self.node(value)?;
@@ -105,6 +89,10 @@ impl<'g> Chain<'g> {
     /// Scores as the product they are, which may be scaled, and what becomes of them, the last first.
     pub(super) fn unmasked(&mut self, mut value: ValueId) -> (ValueId, Vec<Mask>) {
         let mut masks = Vec::new();
+        if let Some((scores, windows)) = windows::unmasked(self, value) {
+            masks.push(Mask::OfWindows(windows)); // bounded: one
+            value = scores;
+        }
         while masks.len() < MOST_MASKS
             && let Some((scores, mask)) = self.masked(value, MOST_MASKS)
         {
@@ -133,9 +121,13 @@ impl<'g> Chain<'g> {
         }
     }
 
-    /// Whether a value is a product, maybe scaled and masked.
+    /// Whether a value is a product, maybe scaled, capped and masked.
     fn are_scores(&self, value: ValueId, depth: usize) -> bool {
-        let (product, _) = Chain::new(self.graph).unscaled(value);
+        let mut chain = Chain::new(self.graph);
+        let (scores, _) = chain.uncapped(value);
+        let (scores, _) = chain.unscaled(scores);
+        let (scores, _) = chain.scaled_by_head(scores);
+        let (product, _) = chain.unscaled(scores);
         let producer = self.graph.producer(product).map(|(id, _)| self.graph.node(id));
         let is_product = |node: &Node| matches!(&*node.op_type, "MatMul" | "FusedMatMul");
         let Some(depth) = depth.checked_sub(1) else { return false };
@@ -159,6 +151,52 @@ impl<'g> Chain<'g> {
         (value, factor)
     }
 
+    /// What a cap bends, and the cap: `x` and `γ` of `γ·tanh(x)`.
+    pub(super) fn uncapped(&mut self, value: ValueId) -> (ValueId, Option<f32>) {
+        let (bent, cap) = Chain::new(self.graph).unscaled(value);
+        let producer = self.graph.producer(bent).map(|(id, _)| self.graph.node(id));
+        let tanh = producer.filter(|node| node.domain.is_empty() && node.op_type == "Tanh");
+        let Some(x) = tanh.and_then(|node| node.inputs.first().copied().flatten()) else {
+            return (value, None);
+        };
+        self.unscaled(value);
+        self.enter(bent);
+        (x, Some(cap))
+    }
+
+    /// What is multiplied with a factor of each head, or divided by one.
+    pub(super) fn scaled_by_head(&mut self, value: ValueId) -> (ValueId, Option<HeadScale>) {
+        let found = || {
+            let (id, 0) = self.graph.producer(value)? else { return None };
+            let node = self.graph.node(id);
+            let &[Some(a), Some(b)] = &node.inputs[..] else { return None };
+            let is_div = node.domain.is_empty() && node.op_type == "Div";
+            let is_mul = node.domain.is_empty() && node.op_type == "Mul";
+            let of = |factor| Some(HeadScale { factor, is_divisor: is_div });
+            match [a, b].map(|value| self.is_of_heads(value)) {
+                [_, true] if is_mul || is_div => Some((a, of(b))),
+                [true, _] if is_mul => Some((b, of(a))),
+                _ => None,
+            }
+        };
+        let Some(found) = found() else { return (value, None) };
+        self.enter(value);
+        found
+    }
+
+    /// Whether a value has at most one element for each head, `[N or 1, 1, 1]`.
+    fn is_of_heads(&self, value: ValueId) -> bool {
+        let is_one = |dim: &Dim| *dim == Dim::Known(1);
+        match self.graph.fact(value).dims() {
+            Some([batch, _, s, t]) => [batch, s, t].into_iter().all(is_one),
+            Some([_, s, t]) => is_one(s) && is_one(t),
+            Some([s, t]) => is_one(s) && is_one(t),
+            Some([t]) => is_one(t),
+            Some([]) => true,
+            _ => false,
+        }
+    }
+
     fn scaled(&self, value: ValueId) -> Option<(ValueId, f32)> {
         let (id, 0) = self.graph.producer(value)? else { return None };
         let node = self.graph.node(id);
@@ -169,68 +207,6 @@ impl<'g> Chain<'g> {
             ("", "Div") => Some((a, 1.0 / number(b)?)),
             _ => None,
         }
-    }
-
-    /// The rows that a value has by head, in the order of `perm`: transposed, or by head as they are.
-    pub(super) fn heads(&mut self, value: ValueId, perm: [usize; 4]) -> Option<Heads> {
-        let of_rows = match self.transposed(value, perm) {
-            Some(reshaped) => self.of_rows(reshaped, (perm == QUERIES).then_some(value)),
-            None => None,
-        };
-        if of_rows.is_some() {
-            return of_rows;
-        }
-        let swapped = if perm == KEYS { self.transposed(value, SWAPPED) } else { Some(value) };
-        let Some(by_head) = swapped else { return self.repeated_swapped(value) };
-        if let Some(reshaped) = self.transposed(by_head, QUERIES)
-            && let Some(heads) = self.of_rows(reshaped, Some(by_head))
-        {
-            return Some(heads);
-        }
-        let repeated = repeats::source(self.graph, by_head);
-        let of = |value| self.graph.fact(value).dims();
-        let &[_, Dim::Known(n), _, Dim::Known(size)] = of(by_head)? else { return None };
-        let [b, _, s, _] = of(repeated.map_or(by_head, |(source, _)| source))? else { return None };
-        let dims = [b.clone(), s.clone(), Dim::Known(n.checked_mul(size)?)];
-        (n > 0).then_some(Heads { rows: None, by_head: Some(by_head), dims, n, size, repeated })
-    }
-
-    /// Keys that are transposed for their product before they are repeated.
-    fn repeated_swapped(&self, value: ValueId) -> Option<Heads> {
-        let (source, times) = repeats::source_of_swapped(self.graph, value)?;
-        let dims = self.graph.fact(source).dims()?;
-        let &[ref b, Dim::Known(n), ref s, Dim::Known(size)] = dims else { return None };
-        let n = n.checked_mul(times)?;
-        let dims = [b.clone(), s.clone(), Dim::Known(n.checked_mul(size)?)];
-        let repeated = Some((source, times));
-        (n > 0).then_some(Heads { rows: None, by_head: None, dims, n, size, repeated })
-    }
-
-    /// Rows that a Reshape cuts into heads.
-    fn of_rows(&self, reshaped: ValueId, by_head: Option<ValueId>) -> Option<Heads> {
-        let (id, _) = self.graph.producer(reshaped)?;
-        let reshape = self.graph.node(id);
-        let source = reshape.inputs.first().copied().flatten()?;
-        let (from, to) = (self.graph.fact(source).dims()?, self.graph.fact(reshaped).dims()?);
-        let (
-            &[ref b, ref s, Dim::Known(width)],
-            &[ref to_b, ref to_s, Dim::Known(n), Dim::Known(size)],
-        ) = (from, to)
-        else {
-            return None;
-        };
-        // If one of the others stays, both do.
-        let is_split = n.checked_mul(size) == Some(width) && (b.equals(to_b) || s.equals(to_s));
-        let is_reshape = reshape.domain.is_empty() && reshape.op_type == "Reshape";
-        let dims = [b.clone(), s.clone(), Dim::Known(width)];
-        (is_split && is_reshape && n > 0).then_some(Heads {
-            rows: Some(source),
-            by_head,
-            dims,
-            n,
-            size,
-            repeated: None,
-        })
     }
 }
 

@@ -1,11 +1,14 @@
 //! A mask for each query and each key, as MultiHeadAttention wants it.
 
+use std::iter;
+
 use ort_graph::{Attr, Attrs, Dim, Fact, NewNode, Patch, ValueId};
 use ort_tensor::{DType, Tensor};
 
 use super::Attention;
-use super::chain::{self, Heads, Mask};
+use super::chain::{self, Mask};
 use super::cut::is_cut;
+use super::heads::Heads;
 use crate::pass::{Refusal, Site};
 use crate::passes::transformer::newest;
 
@@ -30,11 +33,15 @@ pub(super) fn for_each_score(
     patch: &mut Patch,
 ) -> Result<Option<ValueId>, Refusal> {
     let Some(mask) = summed(site, found, patch)? else { return Ok(None) };
-    let [batch, s, _] = &found.q.dims;
-    let [_, t, _] = &found.k.dims;
+    let [batch, s] = &found.q.dims;
+    let [_, t] = &found.k.dims;
     let [of_batch, of_heads, of_queries, of_keys] = &mask.dims;
     let is_or_one = |dim: &Dim, full: &Dim| *dim == Dim::Known(1) || dim.equals(full);
     if !is_or_one(of_batch, batch) || !is_or_one(of_heads, &Dim::Known(found.q.n)) {
+        return Err(NO_MASK);
+    }
+    // Heads may be those of windows, which a mask tells apart.
+    if found.q.joined.is_some() && [of_batch, of_heads].iter().any(|dim| **dim != Dim::Known(1)) {
         return Err(NO_MASK);
     }
     // What is not broadcast is as long as the keys.
@@ -60,10 +67,15 @@ fn summed(site: &Site<'_>, found: &Attention, patch: &mut Patch) -> Result<Optio
     let mut sum = None;
     for mask in found.masks.iter().rev() {
         sum = Some(match *mask {
-            Mask::Added(value) => added(site, Sum::of(site, value, &found.q)?, sum, patch)?,
+            Mask::Added(value) => added(site, Sum::of(site, value, &found.q, patch)?, sum, patch)?,
             Mask::Filled { condition, number, hides } => {
-                let condition = Sum::of(site, condition, &found.q)?;
+                let condition = Sum::of(site, condition, &found.q, patch)?;
                 filled(site, (condition, number, hides), sum, patch)?
+            }
+            Mask::OfWindows(windows) => {
+                let (value, dims) = windows.of_each(site, &found.q, patch)?;
+                let of_windows = Sum { value, is_whole: true, dims, is_new: true };
+                added(site, of_windows, sum, patch)?
             }
         });
     }
@@ -108,16 +120,59 @@ fn filled(
 
 impl Sum {
     /// A value that is there, and does not add queries.
-    fn of(site: &Site<'_>, value: ValueId, queries: &Heads) -> Result<Self, Refusal> {
+    fn of(
+        site: &Site<'_>,
+        value: ValueId,
+        queries: &Heads,
+        patch: &mut Patch,
+    ) -> Result<Self, Refusal> {
         let dims = site.graph.fact(value).dims().ok_or(NO_MASK)?;
+        if let ([b, s, t], true) = (dims, queries.is_one())
+            && *b != Dim::Known(1)
+        {
+            return Self::of_one(site, value, [b, s, t], queries, patch);
+        }
         let n_missing = 4_usize.checked_sub(dims.len()).ok_or(NO_MASK)?;
         let mut all = [const { Dim::Known(1) }; 4];
         all[n_missing..].clone_from_slice(dims);
-        let (rows, s) = (&all[2], &queries.dims[1]);
-        if *rows != Dim::Known(1) && !rows.equals(s) && !is_cut(site.graph, value, s) {
-            return Err(NO_MASK);
-        }
+        Self::check(site, value, (&all[2], queries))?;
         Ok(Self { value, is_whole: n_missing == 0, dims: all, is_new: false })
+    }
+
+    /// That a value has one row, or as many as there are queries.
+    fn check(
+        site: &Site<'_>,
+        value: ValueId,
+        (rows, queries): (&Dim, &Heads),
+    ) -> Result<(), Refusal> {
+        let s = &queries.dims[1];
+        match *rows == Dim::Known(1) || rows.equals(s) || is_cut(site.graph, value, s) {
+            true => Ok(()),
+            false => Err(NO_MASK),
+        }
+    }
+
+    /// `[B, S, T]` of one head.
+    fn of_one(
+        site: &Site<'_>,
+        value: ValueId,
+        [b, s, t]: [&Dim; 3],
+        queries: &Heads,
+        patch: &mut Patch,
+    ) -> Result<Self, Refusal> {
+        Self::check(site, value, (s, queries))?;
+        let dtype = site.graph.fact(value).dtype().ok_or(NO_MASK)?;
+        let dims = [b.clone(), Dim::Known(1), s.clone(), t.clone()];
+        let of_head = patch.value("mask_of_head", Fact::tensor(dtype, dims.clone()))?;
+        let has_input = newest(site, &[1, 11, 13]) == 13;
+        let axes = if has_input { Some(ints(patch, &[1])?) } else { None };
+        let inputs = iter::once(value).chain(axes).collect(); // bounded: two
+        let mut unsqueeze = node(site, ("Unsqueeze", &[1, 11, 13]), inputs, of_head);
+        if !has_input {
+            unsqueeze.attrs = Attrs::new().with("axes", Attr::Ints(vec![1]));
+        }
+        patch.node(unsqueeze);
+        Ok(Self { value: of_head, is_whole: true, dims, is_new: true })
     }
 
     /// A value made of this and another, which are broadcast.
@@ -151,9 +206,9 @@ fn expanded(site: &Site<'_>, mask: ValueId, full: &[Dim; 4]) -> Option<ValueId> 
 /// `[1, 1, S, T]`
 fn target(site: &Site<'_>, found: &Attention, patch: &mut Patch) -> Result<ValueId, Refusal> {
     let one = ints(patch, &[1])?;
-    let s = len(site, &found.q, patch)?;
+    let s = len(site, (&found.q, 1), patch)?;
     let is_of_itself = found.q.dims[1].equals(&found.k.dims[1]);
-    let t = if is_of_itself { s } else { len(site, &found.k, patch)? };
+    let t = if is_of_itself { s } else { len(site, (&found.k, 1), patch)? };
     let target = patch.value("mask_shape", Fact::shaped(DType::I64, &[4]))?;
     let mut concat = node(site, ("Concat", &[4, 11, 13]), vec![one, one, s, t], target);
     concat.attrs = Attrs::new().with("axis", Attr::Int(0));
@@ -161,17 +216,22 @@ fn target(site: &Site<'_>, found: &Attention, patch: &mut Patch) -> Result<Value
     Ok(target)
 }
 
-/// `[S]` of `[B, S, …]`
-fn len(site: &Site<'_>, rows: &Heads, patch: &mut Patch) -> Result<ValueId, Refusal> {
-    if let Some(Ok(len)) = rows.dims[1].known().map(i64::try_from) {
+/// `[B]` or `[S]` of `[B, S, …]`
+pub(super) fn len(
+    site: &Site<'_>,
+    (rows, axis): (&Heads, usize),
+    patch: &mut Patch,
+) -> Result<ValueId, Refusal> {
+    if let Some(Ok(len)) = rows.dims[axis].known().map(i64::try_from) {
         return ints(patch, &[len]);
     }
-    let by_head = rows.repeated.map(|(source, _)| source).or(rows.by_head);
-    let (source, axis) = match (rows.rows, by_head) {
-        (Some(source), _) => (source, 1),
-        (None, Some(source)) => (source, 2),
+    let repeated = rows.repeated.as_ref().map(|(source, _)| source);
+    let (source, axis) = match (&rows.rows, repeated.or(rows.by_head.as_ref())) {
+        (Some(rows), _) => rows.axis(axis),
+        (None, Some(by_head)) => by_head.axis(2 * axis),
         (None, None) => return Err(NO_MASK),
     };
+    let axis = i64::try_from(axis).map_err(|_| NO_MASK)?;
     let shape = patch.value("rows_shape", Fact::UNKNOWN)?;
     patch.node(node(site, ("Shape", &[1, 13]), vec![source], shape));
     let at = ints(patch, &[axis])?;

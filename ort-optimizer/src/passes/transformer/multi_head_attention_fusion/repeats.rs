@@ -6,10 +6,9 @@
 //! Tile or Concat may repeat instead of Expand, and Reshape may add the dimension. So does Gather along the heads,
 //! if it takes each `r` times. Keys may be transposed for their product first, when there is less to move.
 
-use ort_graph::{Attr, Dim, Graph, Node, ValueId};
-use ort_ops::ops::transpose::Transpose;
-
+use super::heads::{Source, transpose};
 use crate::sizes::{Size, sizes};
+use ort_graph::{Attr, Dim, Graph, Node, ValueId};
 
 /// The axes of what is repeated in the result: as they are, or the last two swapped, as for a product.
 type Order = [usize; 4];
@@ -28,12 +27,14 @@ pub(super) fn source(graph: &Graph, value: ValueId) -> Option<(ValueId, usize)> 
 }
 
 /// The same where the last two dimensions of `[B, N, T, H]` are swapped before they are repeated.
-pub(super) fn source_of_swapped(graph: &Graph, value: ValueId) -> Option<(ValueId, usize)> {
+pub(super) fn source_of_swapped(graph: &Graph, value: ValueId) -> Option<(Source, usize)> {
     if let Some((swapped, times)) = source(graph, value) {
-        return Some((transposed(graph, swapped, &SWAPPED)?, times));
+        let (source, &[a, b, c, d]) = transpose(graph, swapped)? else { return None };
+        return Some((Source::permuted(source, &[a, b, d, c]), times));
     }
     let node = producer(graph, value).filter(|node| node.op_type == "Reshape")?;
-    merged(graph, node, value, SWAPPED).filter(|&(_, times)| times > 1)
+    let (source, times) = merged(graph, node, value, SWAPPED).filter(|&(_, times)| times > 1)?;
+    Some((Source::of(source), times))
 }
 
 /// `[B, N·r, T, H]` of `[B, N, r, T, H]`, or both with T and H swapped.
@@ -41,23 +42,23 @@ fn merged(graph: &Graph, reshape: &Node, value: ValueId, order: Order) -> Option
     let repeat = producer(graph, first(reshape)?)?;
     let mut added = first(repeat)?;
     if order == SWAPPED {
-        added = transposed(graph, added, &[0, 1, 2, 4, 3])?;
+        let (swapped, perm) = transpose(graph, added)?;
+        added = Some(swapped).filter(|_| perm == [0, 1, 2, 4, 3])?;
     }
     let x = first(producer(graph, added).filter(|node| adds_a_dimension(node))?)?;
     let dims = |value| graph.fact(value).dims();
-    let &[ref b, Dim::Known(n), ref t, Dim::Known(size)] = dims(x)? else { return None };
-    let &[ref b_1, Dim::Known(n_1), Dim::Known(1), ref t_1, Dim::Known(size_1)] = dims(added)?
-    else {
-        return None;
-    };
+    let [b, Dim::Known(n), t, size] = dims(x)? else { return None };
+    let [b_1, Dim::Known(n_1), Dim::Known(1), t_1, size_1] = dims(added)? else { return None };
     let times = times(graph, repeat, x, order)?;
     let to: &[Dim; 4] = dims(value)?.try_into().ok()?;
     let [to_b, to_n, to_t, to_size] = order.map(|axis| &to[axis]);
-    // If one of batch and length stays, both do.
-    let is_added = [n, size] == [n_1, size_1] && (b.equals(b_1) || t.equals(t_1));
-    let is_merged = n.checked_mul(times) == to_n.known()
-        && Some(size) == to_size.known()
-        && (b.equals(to_b) || t.equals(to_t));
+    // If two of batch, length and size stay, all do.
+    let stay = |to: [&Dim; 3]| {
+        let n_equal = [b, t, size].into_iter().zip(to).filter(|(of, to)| of.equals(to)).count();
+        n_equal >= 2
+    };
+    let is_added = n == n_1 && stay([b_1, t_1, size_1]);
+    let is_merged = n.checked_mul(times) == to_n.known() && stay([to_b, to_t, to_size]);
     (is_added && is_merged).then_some((x, times))
 }
 
@@ -105,13 +106,6 @@ fn gathered(graph: &Graph, node: &Node) -> Option<(ValueId, usize)> {
         usize::try_from(head).is_ok_and(|head| Some(head) == usize::checked_div(i, times))
     });
     (is_along && are_in_order && times.checked_mul(n) == Some(heads.len())).then_some((x, times))
-}
-
-/// What becomes the value by this permutation.
-fn transposed(graph: &Graph, value: ValueId, perm: &[usize]) -> Option<ValueId> {
-    let node = producer(graph, value)?;
-    let op = node.operator::<Transpose>()?;
-    (op.perm.as_deref() == Some(perm)).then(|| first(node))?
 }
 
 fn adds_a_dimension(node: &Node) -> bool {
