@@ -5,7 +5,7 @@
 #
 # Installs cargo-deny below target/ if it is missing, in a minute and a half of one core. Advisories are checked
 # if `cargo deny fetch` has downloaded their database, which no package registry carries.
-# Exits with 69 and the reason if cargo-deny cannot be installed.
+# Exits with 69 and the reason if cargo-deny, or the dependencies of other platforms, cannot be downloaded.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,6 +21,12 @@ if ! cargo-deny --version > /dev/null 2>&1; then
         exit 69
     fi
     rm -rf "$tools/build"
+fi
+
+# A build downloads only what this platform needs.
+if ! problem=$(cargo fetch --locked --quiet 2>&1); then
+    echo "tools/check_dependencies.sh: dependencies cannot be downloaded: $(tail -n 1 <<< "$problem")" >&2
+    exit 69
 fi
 
 checks=(bans licenses sources)
