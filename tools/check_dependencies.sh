@@ -25,6 +25,10 @@ fi
 
 # A build downloads only what this platform needs.
 if ! problem=$(cargo fetch --locked --quiet 2>&1); then
+    if [[ $problem == *--locked* ]]; then
+        echo "tools/check_dependencies.sh: Cargo.lock does not fit the manifests: $problem" >&2
+        exit 1
+    fi
     echo "tools/check_dependencies.sh: dependencies cannot be downloaded: $(tail -n 1 <<< "$problem")" >&2
     exit 69
 fi

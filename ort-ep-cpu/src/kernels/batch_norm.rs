@@ -148,9 +148,7 @@ impl BatchNormKernel {
             }
         });
     }
-}
 
-impl BatchNormKernel {
     /// Scale and shift of each element from `at` on.
     fn write_scales<T: Number>(
         &self,
