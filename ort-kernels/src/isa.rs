@@ -172,10 +172,10 @@ pub(crate) mod dotprod;
 pub(crate) mod x86 {
     use std::arch::x86_64::{
         __m256, __m256i, __m512, __m512i, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps,
-        _mm256_maskstore_ps, _mm256_setzero_ps, _mm256_storeu_ps, _mm256_storeu_si256,
-        _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_storeu_epi8, _mm512_mask_storeu_ps,
-        _mm512_maskz_loadu_epi8, _mm512_maskz_loadu_ps, _mm512_setzero_ps, _mm512_setzero_si512,
-        _mm512_storeu_ps, _mm512_storeu_si512,
+        _mm256_maskstore_ps, _mm256_setzero_ps, _mm256_setzero_si256, _mm256_storeu_ps,
+        _mm256_storeu_si256, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
+        _mm512_mask_storeu_ps, _mm512_maskz_loadu_epi8, _mm512_maskz_loadu_ps, _mm512_setzero_ps,
+        _mm512_setzero_si512, _mm512_storeu_ps, _mm512_storeu_si512,
     };
 
     features! { Avx512 enabled
@@ -314,6 +314,24 @@ pub(crate) mod x86 {
         pub(crate) fn store_ints16(x: &mut [i32; 16], lanes: __m512i) {
             // SAFETY: the pointer is valid for the 64 bytes of the array; no alignment is required.
             unsafe { _mm512_storeu_si512(x.as_mut_ptr().cast(), lanes) }
+        }
+    }
+
+    features! { Avx2 enabled
+        /// Loads up to 32 bytes, followed by zeros.
+        #[inline]
+        pub(crate) fn load_up_to32(x: &[u8]) -> __m256i {
+            let mut copy;
+            let x = match x.first_chunk() {
+                Some(x) => x,
+                None if x.is_empty() => return _mm256_setzero_si256(),
+                None => {
+                    copy = [0; 32];
+                    copy[..x.len()].copy_from_slice(x);
+                    &copy
+                }
+            };
+            load_bytes32(x)
         }
     }
 

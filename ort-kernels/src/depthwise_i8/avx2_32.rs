@@ -2,7 +2,7 @@
 
 use super::{Line, MAX_TAPS, QUAD, Variant, Weights};
 use crate::Avx2;
-use crate::isa::x86::{load_bytes32, store_ints8};
+use crate::isa::x86::{load_bytes32, load_up_to32, store_ints8};
 use std::arch::x86_64::{
     __m256i, _mm256_add_epi16, _mm256_add_epi32, _mm256_madd_epi16, _mm256_permute2x128_si256,
     _mm256_set1_epi8, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_slli_epi16,
@@ -72,24 +72,6 @@ features! { Avx2 enabled
 }
 
 features! { Avx2 enabled
-    /// Loads 32 bytes, those beyond `x` as zeros.
-    #[inline]
-    pub(super) fn load(x: &[u8]) -> __m256i {
-        let mut copy;
-        let x = match x.first_chunk() {
-            Some(x) => x,
-            None if x.is_empty() => return _mm256_setzero_si256(),
-            None => {
-                copy = [0; LANES];
-                copy[..x.len()].copy_from_slice(x);
-                &copy
-            }
-        };
-        load_bytes32(x)
-    }
-}
-
-features! { Avx2 enabled
     /// `sums + Σ x·w` of the two taps of a pair.
     #[inline]
     pub(super) fn add_pair(sums: [__m256i; 4], x: [__m256i; 2], flip: __m256i, w: [__m256i; 4]) -> [__m256i; 4] {
@@ -141,7 +123,8 @@ kernel! {
             }
             lanes = reordered(lanes);
             for i in (0..n_taps).filter(|i| i % QUAD < 2) {
-                let x = [load(line.tap(i, half * LANES)), load(line.tap(i + 2, half * LANES))];
+                let tap = |t: usize| line.tap(t, half * LANES);
+                let x = [load_up_to32(tap(i)), load_up_to32(tap(i + 2))];
                 let w = match EACH {
                     true => widened(weights, i, line.parts),
                     false => [_mm256_set1_epi32(all[i]); 4],

@@ -1,10 +1,10 @@
 //! Pixels with windows of any size, 32 channels at a time: taps in pairs, widened to 16 bits, so that no pair of products
 //! saturates. The weights of a block of channels are widened once per line.
 
-use super::avx2_32::{LANES, add_pair, load, reordered, widened};
+use super::avx2_32::{LANES, add_pair, reordered, widened};
 use super::pixels::{Order, Pixels};
 use super::{MAX_TAPS, QUAD};
-use crate::isa::x86::{load_bytes32, load8, store_ints8};
+use crate::isa::x86::{load_bytes32, load_up_to32, load8, store_ints8};
 use crate::quantize::Requantize;
 use crate::quantize::requantize::x86::avx2::quantized;
 use std::arch::x86_64::{
@@ -89,6 +89,17 @@ fn set_offsets(
         }
     }
     true
+}
+
+/// Where the pixel starts that an output reads with a tap, unless it is padding.
+fn input(
+    pixels: &Pixels<'_>,
+    starts: &[Option<usize>],
+    tap: Option<Tap>,
+    output: usize,
+) -> Option<usize> {
+    let [row, t2] = tap?;
+    Some(starts[row]? + pixels.axes[2].at(output, t2)? * pixels.padding.len())
 }
 
 features! { Avx2 enabled
@@ -187,18 +198,17 @@ kernel! {
                     if let (true, Some((first, _))) = (is_inside, ends) {
                         let x = &pixels.x[first * n + lane..];
                         for (offsets, w) in offsets[..len].iter().zip(&w) {
-                            let x = [load(&x[offsets[0]..]), load(&x[offsets[1]..])];
+                            let x = offsets.map(|offset| load_up_to32(&x[offset..]));
                             sums = add_pair(sums, x, flip, loaded(w));
                         }
                     } else {
                         for (pair, w) in pairs.iter().zip(&w) {
-                            let mut x = [load_bytes32(&padding); 2];
-                            for (tap, x) in pair.taps.iter().zip(&mut x) {
-                                let Some([row, t2]) = tap else { continue };
-                                if let Some((start, i)) = starts[*row].zip(axis2.at(output, *t2)) {
-                                    *x = load(&pixels.x[start + i * n + lane..]);
-                                }
-                            }
+                            let x = pair.taps.map(|tap| {
+                                load_up_to32(match input(pixels, starts, tap, output) {
+                                    Some(at) => &pixels.x[at + lane..],
+                                    None => &padding,
+                                })
+                            });
                             sums = add_pair(sums, x, flip, loaded(w));
                         }
                     }

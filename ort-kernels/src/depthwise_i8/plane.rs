@@ -2,7 +2,7 @@
 //!
 //! The inputs are copied with their padding and split into as many phases as the strides of both axes: phase
 //! `(f, g)` holds the elements `f, f + stride, …` of the lines `g, g + stride, …`, so that each tap reads contiguous
-//! elements. Between the outputs of two lines are lanes that nobody needs.
+//! elements. Phases that no tap reads are left out. Between the outputs of two lines are lanes that nobody needs.
 
 use std::ops::Range;
 
@@ -37,6 +37,11 @@ fn phase_len(axis: &Axis) -> usize {
     axis.output + (axis.kernel - 1) * axis.dilation / axis.stride
 }
 
+/// The number of phases of an axis, behind which no tap reads.
+fn n_phases(axis: &Axis) -> usize {
+    axis.stride.min((axis.kernel - 1) * axis.dilation + 1)
+}
+
 /// The copied inputs of a plane.
 #[derive(Clone, Copy)]
 struct Layout {
@@ -56,7 +61,7 @@ impl Layout {
     fn of([_, axis1, axis2]: &[Axis; 3]) -> Self {
         let pitch = phase_len(axis2);
         let phase = pitch * phase_len(axis1);
-        let slab = phase * axis1.stride * axis2.stride;
+        let slab = phase * n_phases(axis1) * n_phases(axis2);
         let n_lines = (GROUP / pitch.max(1)).clamp(1, axis1.output.max(1));
         Self { pitch, phase, slab, n_lines, n_lanes: (n_lines * pitch).next_multiple_of(LANES) }
     }
@@ -105,7 +110,7 @@ impl Plane<'_> {
                 for t1 in (0..axis1.kernel).map(|t1| t1 * axis1.dilation) {
                     let row = (at1 + t1 / axis1.stride) * layout.pitch;
                     for t2 in (0..axis2.kernel).map(|t2| t2 * axis2.dilation) {
-                        let phase = t1 % axis1.stride * axis2.stride + t2 % axis2.stride;
+                        let phase = t1 % axis1.stride * n_phases(&axis2) + t2 % axis2.stride;
                         let first = phase * layout.phase + row + t2 / axis2.stride;
                         taps[n_taps] = match slab {
                             Some(slab) => &slab[first..][..n_lanes],
@@ -158,7 +163,7 @@ impl Task for LayOut<'_> {
         let slabs = planes.zip(to.chunks_exact_mut(slab.max(1))).take(axis0.input).enumerate();
         for (_, (x, to)) in slabs.filter(|(i0, _)| is_read(*i0)) {
             for (f, to) in to.chunks_exact_mut(phase).enumerate() {
-                let (phase1, phase2) = (f / axis2.stride, f % axis2.stride);
+                let (phase1, phase2) = (f / n_phases(axis2), f % n_phases(axis2));
                 to[rows.start * pitch..rows.end * pitch].fill(plane.padding);
                 for row in rows.clone() {
                     let i1 = (row * axis1.stride + phase1).checked_sub(axis1.pad[0]);

@@ -105,6 +105,7 @@ fn images_of_any_geometry_are_convolved() {
         [axis(4, 2, 1, 2, 1), axis(5, 3, 3, 1, 1), axis(11, 3, 3, 2, 4)],
         [Axis::UNIT, Axis::UNIT, axis(131, 7, 2, 3, 0)],
         [axis(3, 3, 1, 1, 1), axis(40, 3, 2, 2, 2), axis(37, 2, 1, 1, 1)],
+        [Axis::UNIT, axis(40, 2, 5, 1, 0), axis(60, 2, 7, 3, 1)],
     ] {
         let inputs: usize = axes.iter().map(|axis| axis.input).product();
         let n_taps: usize = axes.iter().map(|axis| axis.kernel).product();
@@ -145,6 +146,13 @@ fn images_of_any_geometry_are_convolved() {
             });
         }
     }
+}
+
+#[test]
+fn scratch_does_not_grow_with_strides() {
+    let long = axis(9, 3, 1 << 40, 1, 1);
+    assert_eq!(long.output, 1);
+    assert!(Plane::scratch_len(&[Axis::UNIT, long, long]) < 1000);
 }
 
 /// Packs weights `[channels, taps]` in the order in which pixels read them.

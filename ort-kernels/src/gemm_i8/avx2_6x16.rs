@@ -3,7 +3,7 @@
 //! the products, a chunk of `k` at a time.
 
 use super::{QUAD, Rows, Signs, Start, Tile, To, Variant, from_sums};
-use crate::isa::x86::{load_bytes32, load8, store_ints8, store8};
+use crate::isa::x86::{load_bytes32, load_up_to32, load8, store_ints8, store8};
 use crate::quantize::requantize::x86::avx2::quantized;
 use crate::quantize::{Requantize, Scales};
 use crate::{Avx2, Isa};
@@ -84,19 +84,11 @@ features! { Avx2 enabled
     /// Widens the bytes of a chunk that `masks` keep; the others become zeros.
     #[inline]
     fn widen<const SIGNED: bool>(x: &[u8], masks: [__m256i; 2], to: &mut Widened) {
-        let mut copy;
-        let x = match x.first_chunk() {
-            Some(x) => x,
-            None => {
-                copy = [0; CHUNK * QUAD];
-                copy[..x.len()].copy_from_slice(x);
-                &copy
-            }
-        };
         let [to_even, to_odd] = to;
         let registers = to_even.as_chunks_mut().0.iter_mut().zip(to_odd.as_chunks_mut().0);
-        for ((x, mask), (to_even, to_odd)) in x.as_chunks().0.iter().zip(masks).zip(registers) {
-            let bytes = _mm256_and_si256(load_bytes32(x), mask);
+        for (i, ((to_even, to_odd), mask)) in registers.zip(masks).enumerate() {
+            let bytes = load_up_to32(x.get(i * BYTES..).unwrap_or_default());
+            let bytes = _mm256_and_si256(bytes, mask);
             store_ints8(to_even, even::<SIGNED>(bytes));
             store_ints8(to_odd, odd::<SIGNED>(bytes));
         }

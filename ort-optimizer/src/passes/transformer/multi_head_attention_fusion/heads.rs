@@ -132,43 +132,37 @@ impl Heads {
     /// Keys whose last two dimensions are swapped for the product.
     pub(super) fn of_swapped(graph: &Graph, value: ValueId) -> Option<Self> {
         let transpose = transpose(graph, value);
-        if graph.fact(value).rank() == Some(3) {
-            let source = match transpose {
-                Some((source, &[a, b, c])) => Source::permuted(source, &[a, c, b]),
-                _ => Source::permuted(value, &[0, 2, 1]),
-            };
-            let are_swapped = transpose.is_none();
-            return Some(Self { are_swapped, ..Self::one(graph, source)? });
-        }
-        if graph.fact(value).rank() == Some(5) {
-            let source = match transpose {
-                Some((source, &[a, b, c, d, e])) => Source::permuted(source, &[a, b, c, e, d]),
-                _ => Source::permuted(value, &[0, 1, 2, 4, 3]),
-            };
-            let are_swapped = transpose.is_none();
-            return Some(Self { are_swapped, ..Self::joined(graph, source)? });
-        }
-        match transpose {
-            Some((source, perm)) if perm == SWAPPED => return Self::of(graph, source),
-            Some((source, perm)) if perm == KEYS => {
-                if let Some(heads) = Self::of_rows(graph, source) {
-                    let by_head = Some(Source::permuted(source, &QUERIES));
-                    return Some(Self { by_head, ..heads });
-                }
-            }
-            _ => {}
+        let source = match transpose {
+            Some((source, perm)) => Source::permuted(source, &swapped(perm.iter().copied())),
+            None => Source::permuted(value, &swapped(0..graph.fact(value).rank()?)),
+        };
+        let heads = match (graph.fact(value).rank(), transpose) {
+            (Some(3), _) => Self::one(graph, source)?,
+            (Some(5), _) => Self::joined(graph, source)?,
+            (_, Some((source, perm))) if perm == SWAPPED => return Self::of(graph, source),
+            _ => Self::keys(graph, (value, source), transpose)?,
+        };
+        Some(Self { are_swapped: transpose.is_none() && heads.repeated.is_none(), ..heads })
+    }
+
+    /// Keys of four dimensions that are not just swapped: of rows, repeated, or permuted otherwise.
+    fn keys(
+        graph: &Graph,
+        (value, source): (ValueId, Source),
+        transpose: Option<(ValueId, &[usize])>,
+    ) -> Option<Self> {
+        if let Some((rows, perm)) = transpose
+            && perm == KEYS
+            && let Some(heads) = Self::of_rows(graph, rows)
+        {
+            return Some(Self { by_head: Some(source), ..heads });
         }
         if let Some((source, times)) = repeats::source_of_swapped(graph, value) {
             let heads = Self::by_head(graph, source.clone(), None)?;
             let n = heads.n.checked_mul(times)?;
             return Some(Self { n, by_head: None, repeated: Some((source, times)), ..heads });
         }
-        let source = match transpose {
-            Some((source, &[a, b, c, d])) => Source::permuted(source, &[a, b, d, c]),
-            _ => Source::permuted(value, &SWAPPED),
-        };
-        let are_swapped = transpose.is_none();
-        Some(Self { are_swapped, ..Self::by_head(graph, source, None)? })
+        Self::by_head(graph, source, None)
     }
 
     /// One head.
@@ -247,6 +241,15 @@ pub(super) fn kept(dims: &[Dim; 2]) -> Option<[i64; 2]> {
         [Some(0), _] | [_, Some(0)] | [None, None] => None,
         [batch, len] => Some([batch.unwrap_or(0), len.unwrap_or(-1)]),
     }
+}
+
+/// The same axes with the last two swapped.
+fn swapped(axes: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut axes: Vec<_> = axes.collect(); // bounded: by the rank
+    if let [.., a, b] = &mut *axes {
+        std::mem::swap(a, b);
+    }
+    axes
 }
 
 /// What becomes the value by this permutation.

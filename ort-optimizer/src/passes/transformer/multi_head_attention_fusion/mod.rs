@@ -164,7 +164,7 @@ impl Attention {
             return Err(Refusal("it has no scale"));
         }
         if self.cap.is_some_and(|cap| !cap.is_finite() || cap <= 0.0) {
-            return Err(Refusal("its scores have no cap"));
+            return Err(Refusal("the cap of its scores is not a positive number"));
         }
         let is_alike = |x: &Heads| {
             x.dims[0].equals(&q.dims[0]) && x.is_one() == q.is_one() && x.joined == q.joined
