@@ -12,15 +12,17 @@ use std::ops::Range;
 const M_BLOCK: usize = 336;
 /// The maximum rows of B per pass over a block of A.
 const K_BLOCK: usize = 1024;
-/// Elements of A that stay in a second-level cache of at least 1 MiB while B is streamed.
-const fn resident<T>() -> usize {
-    512 * 1024 / size_of::<T>()
-}
 /// The maximum rows of A for which B is not packed.
 const FEW: usize = 4;
 /// The maximum rows of A for which B is not prefetched even from the third-level cache: a line takes
 /// 2.5 cycles to arrive, and as many cycles as rows to use.
 const MAX_UNPREFETCHED: usize = 2;
+/// The most rows of a tile that fit one set of a first-level cache, beside a line of B and one of C:
+/// unpacked rows of A are read as fast as packed ones, whatever their strides.
+const WAYS: usize = 6;
+/// Bytes of B that stay in the caches while it is read again and again. If there are more, packing
+/// A costs less than not prefetching B.
+const NEAR: usize = 3 << 20;
 /// The maximum columns of B for which A is not packed, whatever its strides: it is read only a few
 /// times.
 const NARROWEST: usize = 64;
@@ -157,10 +159,17 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
         }
     }
 
+    /// Elements of A that stay in the second-level cache while B is streamed: half of the 1 MiB or
+    /// more of processors with AVX-512 or AMX, half of the 512 KiB or more of the others.
+    fn resident(&self) -> usize {
+        let bytes = if self.isa.avx512().is_some() { 512 * 1024 } else { 256 * 1024 };
+        bytes / size_of::<T>()
+    }
+
     /// The maximum rows per block of A. Each block reads all of B, which is cheap if B is packed.
     fn block_rows(&self) -> usize {
         if self.b.is_stored() {
-            resident::<T>() / self.k.clamp(resident::<T>() / M_BLOCK, K_BLOCK)
+            self.resident() / self.k.clamp(self.resident() / M_BLOCK, K_BLOCK)
         } else {
             M_BLOCK
         }
@@ -233,7 +242,9 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
 
     /// The maximum columns of B for which A, with this stride, is not packed.
     fn most_columns(&self, row_stride: usize) -> usize {
+        let is_near = self.k * self.n <= NEAR / size_of::<T>();
         match self.b.is_stored() {
+            _ if T::variant(self.isa).mr <= WAYS && is_near => usize::MAX,
             _ if row_stride.is_multiple_of(CONFLICTING) => NARROWEST,
             true => NARROW,
             false => WIDE,
@@ -251,7 +262,7 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
         let steps = Steps {
             isa: self.isa,
             k: 0..self.k,
-            k_block: (resident::<T>() / block.rows.len()).clamp(K_SLICE, K_BLOCK),
+            k_block: (self.resident() / block.rows.len()).clamp(K_SLICE, K_BLOCK),
             columns: region.columns.clone(),
         };
         let is_prefetched = block.rows.len() > MAX_UNPREFETCHED || !self.isa.fetches_ahead();

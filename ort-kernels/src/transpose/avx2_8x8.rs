@@ -13,6 +13,18 @@ const SIZE: usize = 8;
 kernel! {
     Avx2 => pub(super) fn tiles(size: [usize; 2], x: (&[f32], usize), y: (&mut [f32], usize)) {
         let (x_stride, y_stride) = (x.1, y.1);
+        if size.into_iter().all(|n| n >= SIZE) {
+            return each_tile::<SIZE>(size, x, y, |_, x, y| {
+                let mut lanes = [_mm256_setzero_ps(); SIZE];
+                for i in 0..SIZE {
+                    lanes[i] = load8(&x[i * x_stride..][..SIZE]);
+                }
+                let lanes = transpose8(lanes);
+                for j in 0..SIZE {
+                    store8(&mut y[j * y_stride..][..SIZE], lanes[j]);
+                }
+            });
+        }
         each_tile::<SIZE>(size, x, y, |[rows, columns], x, y| {
             let mut lanes = [_mm256_setzero_ps(); SIZE];
             // Missing rows repeat the last one, and are not stored.

@@ -7,6 +7,9 @@
 //! measured by the tests; while denormals are flushed, errors may be greater by 2⁻¹²⁵, twice the
 //! least normal number.
 
+#[macro_use]
+mod registers;
+
 mod angles;
 mod arithmetic;
 mod double;
@@ -20,17 +23,11 @@ mod functions_f64;
 mod half;
 mod log_sum_exp;
 mod norm;
-#[cfg(target_arch = "x86_64")]
-mod norm_row;
 mod recurrent;
 mod reduce;
-#[cfg(target_arch = "x86_64")]
-mod registers;
 mod rotary;
 mod select;
 mod softmax;
-#[cfg(target_arch = "x86_64")]
-mod softmax_rows;
 mod transcendental;
 
 pub use crate::isa::{f32_to_i32, f32_to_i64, f64_to_i32, f64_to_i64};

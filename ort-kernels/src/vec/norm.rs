@@ -1,10 +1,11 @@
 //! Normalization of a row.
 
-#[cfg(target_arch = "x86_64")]
-use super::norm_row;
 use super::reduce::{Fold, fold_row, sum_of_squared_deviations};
 use crate::Isa;
 use crate::isa::mul_add;
+
+/// The maximum length of a row that registers hold.
+const SHORT: usize = 64;
 
 /// The moments of a normalization, which are outputs of some operators.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,9 +37,8 @@ pub struct Row<'a> {
 /// # Panics
 /// If `x`, `scale` or `bias` is shorter than `y`.
 pub fn layer_norm(isa: Isa, row: Row<'_>) -> Moments {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx512().filter(|_| row.y.len() <= norm_row::LEN) {
-        return norm_row::normalize(token, row, true);
+    if row.y.len() <= SHORT {
+        by_registers!(isa => layer_norm(row));
     }
     let Row { epsilon, scale, bias, .. } = row;
     let x = in_place(row.x, row.y);
@@ -55,9 +55,8 @@ pub fn layer_norm(isa: Isa, row: Row<'_>) -> Moments {
 /// # Panics
 /// If `x`, `scale` or `bias` is shorter than `y`.
 pub fn rms_norm(isa: Isa, row: Row<'_>) -> f32 {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx512().filter(|_| row.y.len() <= norm_row::LEN) {
-        return norm_row::normalize(token, row, false).inverse_deviation;
+    if row.y.len() <= SHORT {
+        by_registers!(isa => rms_norm(row));
     }
     let Row { epsilon, scale, bias, .. } = row;
     let x = in_place(row.x, row.y);

@@ -5,7 +5,7 @@
 //! where a multiply-add is fused. Sums therefore have an error of at most `γ(n/64 + 7)·Σ|x|`.
 
 use crate::Isa;
-use crate::isa::mul_add;
+use crate::isa::{GENERIC_FMA, mul_add};
 
 const LANES: usize = 64;
 
@@ -143,32 +143,19 @@ pub fn fold_row(isa: Isa, how: Fold, x: &[f32]) -> f32 {
 /// # Panics
 /// If there are fewer rows than `y` has elements.
 pub fn fold_rows(isa: Isa, how: Fold, x: &[f32], n: usize, y: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx512() {
-        return super::registers::fold_rows(token, how, x, n, y);
-    }
-    fold_rows_in_memory(isa, how, x, n, y);
+    by_registers!(isa => fold_rows(how, x, n, y));
+    by_fold!(how, GENERIC_FMA => rows((x, n), y));
 }
 
 /// `Σ (x[i] − mean)²`; 0 for an empty row.
 #[must_use]
 pub fn sum_of_squared_deviations(isa: Isa, x: &[f32], mean: f32) -> f32 {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx512() {
-        return super::registers::sum_of_squared_deviations(token, x, mean);
-    }
-    deviations_in_memory(isa, x, mean)
+    by_registers!(isa => sum_of_squared_deviations(x, mean));
+    let step = |sum, x: f32| mul_add::<GENERIC_FMA>(x - mean, x - mean, sum);
+    fold(x, 0.0, step, |a, b| a + b)
 }
 
 per_isa! {
-    fn fold_rows_in_memory<FMA>(how: Fold, x: &[f32], n: usize, y: &mut [f32]) {
-        by_fold!(how, FMA => rows((x, n), y));
-    }
-
-    fn deviations_in_memory<FMA>(x: &[f32], mean: f32) -> f32 {
-        fold(x, 0.0, |sum, x| mul_add::<FMA>(x - mean, x - mean, sum), |a, b| a + b)
-    }
-
     /// `y[j]`: the fold of `x[i·stride + j]` over all rows `i` that begin in `x`, in ascending order.
     ///
     /// # Panics

@@ -38,10 +38,7 @@ pub enum Form {
 /// # Panics
 /// If `x` is shorter than `y`.
 pub fn softmax_rows(isa: Isa, rows: Rows<'_>, form: Form) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx512() {
-        return super::softmax_rows::rows(token, rows, form);
-    }
+    by_registers!(isa => softmax_rows(rows, form));
     let Rows { x, y, len } = rows;
     for (i, y) in y.chunks_exact_mut(len.max(1)).enumerate() {
         if let Some(x) = x {
@@ -73,10 +70,7 @@ pub fn softmax(isa: Isa, x: &mut [f32]) {
 ///
 /// If all are −∞, `max` is −∞ and `x` becomes zeros. A NaN or +∞ makes the sum NaN.
 pub fn softmax_step(isa: Isa, x: &mut [f32], greatest: f32) -> [f32; 2] {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx512() {
-        return super::softmax_rows::step(token, x, greatest);
-    }
+    by_registers!(isa => softmax_step(x, greatest));
     let greatest = greater(fold_row(isa, Fold::Max, x), greatest);
     exp_of_difference(isa, x, if greatest == f32::NEG_INFINITY { 0.0 } else { greatest });
     [greatest, fold_row(isa, Fold::Sum, x)]
