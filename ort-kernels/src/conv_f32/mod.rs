@@ -20,6 +20,7 @@ pub mod narrow;
 mod parts;
 mod pool;
 mod rows;
+mod small;
 mod window;
 
 pub use axis::Axis;
@@ -31,6 +32,7 @@ pub use parts::{PlanePart, plane_parts};
 pub(crate) use pool::{Max, Sum};
 pub use pool::{Pool, PoolKind};
 pub(crate) use rows::{Finish, Layers, fold_rows};
+pub use small::Padded;
 pub(crate) use window::Fold;
 
 #[cfg(test)]

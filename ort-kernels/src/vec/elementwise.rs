@@ -1,34 +1,46 @@
 //! `x[i] = f(x[i])`.
 
 #[cfg(target_arch = "x86_64")]
-use super::exponential;
+use super::exponential::{avx2, avx512};
 use super::formula;
 use crate::Isa;
-use crate::isa::mul_add;
-use std::f32::consts::FRAC_1_SQRT_2;
+use crate::isa::{GENERIC_FMA, mul_add};
 
-/// Functions with separate AVX-512 implementations.
+/// Functions with implementations in registers.
 macro_rules! exponentials {
-    ($($(#[$meta:meta])* $name:ident, $any:ident $(($arg:ident))?;)+) => {$(
+    ($($(#[$meta:meta])* $name:ident($x:ident $(, $arg:ident)?) = $formula:expr;)+) => {$(
         $(#[$meta])*
         pub fn $name(isa: Isa, x: &mut [f32] $(, $arg: f32)?) {
             #[cfg(target_arch = "x86_64")]
-            if let Some(token) = isa.avx512() {
-                return exponential::$name(token, x $(, $arg)?);
+            match isa {
+                Isa::Amx(token) => return avx512::$name(token.into(), x $(, $arg)?),
+                Isa::Avx512(token) => return avx512::$name(token, x $(, $arg)?),
+                Isa::Avx2(token) => return avx2::$name(token, x $(, $arg)?),
+                _ => {}
             }
-            $any(isa, x $(, $arg)?);
+            for x in x {
+                let $x = *x;
+                *x = $formula;
+            }
         }
     )+};
 }
 exponentials! {
     /// `eˣ`. Error: at most 1 ulp.
-    exp, exp_of_any;
+    exp(x) = formula::exp::<GENERIC_FMA>(x);
     /// `1 / (1 + e⁻ˣ)`. Error: at most 2.2 ulp.
-    sigmoid, sigmoid_of_any;
+    sigmoid(x) = formula::sigmoid::<GENERIC_FMA>(x);
     /// `tanh x`. Error: at most 2.5 ulp.
-    tanh, tanh_of_any;
+    tanh(x) = formula::tanh::<GENERIC_FMA>(x);
     /// `x / (1 + e^(−alpha·x))`. Error: at most 3·2⁻²⁴·|x|; −∞ gives NaN.
-    silu, silu_of_any(alpha);
+    silu(x, alpha) = x * formula::sigmoid::<GENERIC_FMA>(alpha * x);
+    /// `erf x`. Error: at most 1.2 ulp.
+    erf(x) = formula::erf::<GENERIC_FMA>(x);
+    /// `x/2·(1 + erf(x/√2))`. Error: at most 3·2⁻²⁴·|x|; −∞ gives NaN.
+    gelu(x) = formula::gelu::<GENERIC_FMA>(x);
+    /// `x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`, computed as `x·sigmoid` of twice
+    /// the argument. Error: at most 4·2⁻²⁴·|x|; −∞ gives NaN.
+    gelu_tanh(x) = formula::gelu_tanh::<GENERIC_FMA>(x);
 }
 
 per_isa! {
@@ -75,18 +87,6 @@ per_isa! {
         }
     }
 
-    fn exp_of_any<FMA>(x: &mut [f32]) {
-        for x in x {
-            *x = formula::exp::<FMA>(*x);
-        }
-    }
-
-    fn sigmoid_of_any<FMA>(x: &mut [f32]) {
-        for x in x {
-            *x = formula::sigmoid::<FMA>(*x);
-        }
-    }
-
     /// `x / (1 + |x|)`. Error: at most 1.5 ulp; ±∞ give NaN.
     pub fn softsign<FMA>(x: &mut [f32]) {
         for x in x {
@@ -115,40 +115,4 @@ per_isa! {
         }
     }
 
-    fn tanh_of_any<FMA>(x: &mut [f32]) {
-        for x in x {
-            *x = formula::tanh::<FMA>(*x);
-        }
-    }
-
-    /// `erf x`. Error: at most 1.2 ulp.
-    pub fn erf<FMA>(x: &mut [f32]) {
-        for x in x {
-            *x = formula::erf::<FMA>(*x);
-        }
-    }
-
-    /// `x/2·(1 + erf(x/√2))`. Error: at most 3·2⁻²⁴·|x|; −∞ gives NaN.
-    pub fn gelu<FMA>(x: &mut [f32]) {
-        for x in x {
-            *x = 0.5 * *x * (1.0 + formula::erf::<FMA>(*x * FRAC_1_SQRT_2));
-        }
-    }
-
-    /// `x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`, computed as `x·sigmoid` of twice
-    /// the argument. Error: at most 4·2⁻²⁴·|x|; −∞ gives NaN.
-    pub fn gelu_tanh<FMA>(x: &mut [f32]) {
-        // 2·√(2/π)
-        const SCALE: f32 = 1.595_769;
-        for x in x {
-            let inner = mul_add::<FMA>(0.044_715 * *x * *x, *x, *x);
-            *x *= formula::sigmoid::<FMA>(SCALE * inner);
-        }
-    }
-
-    fn silu_of_any<FMA>(x: &mut [f32], alpha: f32) {
-        for x in x {
-            *x *= formula::sigmoid::<FMA>(alpha * *x);
-        }
-    }
 }

@@ -5,7 +5,7 @@
 //! fit.
 
 use crate::isa::mul_add;
-use std::f32::consts::{FRAC_PI_2, LOG2_E, PI};
+use std::f32::consts::{FRAC_1_SQRT_2, FRAC_PI_2, LOG2_E, PI};
 
 /// 1.5·2²³: adding it rounds to an integer and leaves that integer in the low bits.
 pub(super) const ROUND: f32 = 12_582_912.0;
@@ -15,6 +15,29 @@ pub(super) const LN2_LOW: f32 = -2.121_944_4e-4;
 /// The polynomial of [`exp`].
 pub(super) const EXP: [f32; 5] =
     [0.499_999_94, 0.166_665_2, 0.041_668_4, 0.008_368_852, 0.001_381_432];
+
+/// The polynomials p and q of [`erf`].
+pub(super) const ERF_SMALL: [f32; 7] = [
+    0.128_379_17,
+    -0.376_126_26,
+    0.112_835_854,
+    -0.026_853_813,
+    0.005_188_327_7,
+    -0.000_801_019_37,
+    7.853_861_5e-5,
+];
+pub(super) const ERF_LARGE: [f32; 7] = [
+    -0.000_341_519_77,
+    -1.127_089_3,
+    -0.638_144_8,
+    -0.103_106_774,
+    0.021_838_073,
+    -0.002_947_660_4,
+    0.000_186_379_4,
+];
+/// The factor of the cube in [`gelu_tanh`], and `2·√(2/π)`.
+pub(super) const GELU_CUBE: f32 = 0.044_715;
+pub(super) const GELU_SCALE: f32 = 1.595_769;
 
 /// `c[0] + c[1]·x + c[2]·x² + …`
 #[inline(always)]
@@ -142,26 +165,21 @@ pub(super) fn atan<const FMA: bool>(x: f32) -> f32 {
 pub(super) fn erf<const FMA: bool>(x: f32) -> f32 {
     let size = x.abs();
     let z = x * x;
-    let p = [
-        0.128_379_17,
-        -0.376_126_26,
-        0.112_835_854,
-        -0.026_853_813,
-        0.005_188_327_7,
-        -0.000_801_019_37,
-        7.853_861_5e-5,
-    ];
-    let q = [
-        -0.000_341_519_77,
-        -1.127_089_3,
-        -0.638_144_8,
-        -0.103_106_774,
-        0.021_838_073,
-        -0.002_947_660_4,
-        0.000_186_379_4,
-    ];
-    let small = mul_add::<FMA>(size, polynomial::<FMA, 7>(z, p), size);
-    let exponent = polynomial::<FMA, 7>(clamp(size, 1.0, 3.95), q);
+    let small = mul_add::<FMA>(size, polynomial::<FMA, 7>(z, ERF_SMALL), size);
+    let exponent = polynomial::<FMA, 7>(clamp(size, 1.0, 3.95), ERF_LARGE);
     let large = 1.0 - exp::<FMA>(exponent);
     (if size < 1.0 { small } else { large }).copysign(x)
+}
+
+/// `x/2·(1 + erf(x/√2))`.
+#[inline(always)]
+pub(super) fn gelu<const FMA: bool>(x: f32) -> f32 {
+    0.5 * x * (1.0 + erf::<FMA>(x * FRAC_1_SQRT_2))
+}
+
+/// `x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`, as `x·sigmoid` of twice the argument.
+#[inline(always)]
+pub(super) fn gelu_tanh<const FMA: bool>(x: f32) -> f32 {
+    let inner = mul_add::<FMA>(GELU_CUBE * x * x, x, x);
+    x * sigmoid::<FMA>(GELU_SCALE * inner)
 }

@@ -1,19 +1,16 @@
 //! Eight registers of eight lanes.
 
-use std::arch::x86_64::{
-    __m256 as Register, __m256i, _CMP_UNORD_Q, _mm256_add_epi32, _mm256_add_ps as add,
-    _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_cmp_ps,
-    _mm256_cvtss_f32, _mm256_fmadd_ps as fmadd, _mm256_max_ps as max, _mm256_min_ps as min,
-    _mm256_movemask_ps, _mm256_mul_ps as mul, _mm256_or_ps, _mm256_permute_ps,
-    _mm256_permute2f128_ps, _mm256_set1_epi32, _mm256_set1_ps as splat, _mm256_slli_epi32,
-    _mm256_srai_epi32, _mm256_sub_epi32, _mm256_sub_ps as sub,
-};
-use std::f32::consts::LOG2_E;
-
-use super::super::formula::{EXP, LN2_HIGH, LN2_LOW, ROUND};
+use super::super::exponential::avx2::exp_of as exp;
 use super::super::{Fold, Moments, NormRow, Rows, SoftmaxForm};
 use crate::Avx2;
 use crate::isa::x86::{load8 as load, mask8, store8 as store};
+use std::arch::x86_64::{
+    __m256 as Register, _CMP_UNORD_Q, _mm256_add_ps as add, _mm256_andnot_ps, _mm256_blendv_ps,
+    _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_cvtss_f32, _mm256_fmadd_ps as fmadd,
+    _mm256_max_ps as max, _mm256_min_ps as min, _mm256_movemask_ps, _mm256_mul_ps as mul,
+    _mm256_or_ps, _mm256_permute_ps, _mm256_permute2f128_ps, _mm256_set1_ps as splat,
+    _mm256_sub_ps as sub,
+};
 
 const LANES: usize = 8;
 
@@ -52,49 +49,6 @@ features! { Avx2 enabled
     #[inline]
     fn abs(x: Register) -> Register {
         _mm256_andnot_ps(splat(-0.0), x)
-    }
-}
-
-features! { Avx2 enabled
-    /// `eˣ`: see [`formula::exp`](super::super::formula::exp). Step by step of all registers: the
-    /// steps of one wait for each other, and would fill the scheduler.
-    #[inline]
-    fn exp<const COUNT: usize>(x: [Register; COUNT]) -> [Register; COUNT] {
-        // For NaN, the second operand is taken.
-        let x = x.map(|x| min(splat(89.0), max(splat(-104.5), x)));
-        let shifted = x.map(|x| fmadd(x, splat(LOG2_E), splat(ROUND)));
-        let n = shifted.map(|shifted| sub(shifted, splat(ROUND)));
-        let mut r = x;
-        for factor in [-LN2_HIGH, -LN2_LOW] {
-            for i in 0..COUNT {
-                r[i] = fmadd(n[i], splat(factor), r[i]);
-            }
-        }
-        let mut sum = [splat(EXP[4]); COUNT];
-        for j in (0..4).rev() {
-            for i in 0..COUNT {
-                sum[i] = fmadd(sum[i], r[i], splat(EXP[j]));
-            }
-        }
-        for i in 0..COUNT {
-            sum[i] = fmadd(mul(r[i], r[i]), sum[i], r[i]);
-        }
-        let mut power = sum.map(|sum| add(sum, splat(1.0)));
-        let round = _mm256_set1_epi32(ROUND.to_bits().cast_signed());
-        for i in 0..COUNT {
-            let n = _mm256_sub_epi32(_mm256_castps_si256(shifted[i]), round);
-            let half = _mm256_srai_epi32::<1>(n);
-            power[i] = mul(mul(power[i], two_to(half)), two_to(_mm256_sub_epi32(n, half)));
-        }
-        power
-    }
-}
-
-features! { Avx2 enabled
-    /// `2ⁿ` for n from −126 to 127.
-    #[inline]
-    fn two_to(n: __m256i) -> Register {
-        _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_add_epi32(n, _mm256_set1_epi32(127))))
     }
 }
 

@@ -7,7 +7,7 @@ use std::arch::x86_64::{
     _mm512_set1_ps as splat, _mm512_shuffle_f32x4, _mm512_sub_ps as sub,
 };
 
-use super::super::exponential::exp16;
+use super::super::exponential::avx512::exp16;
 use super::super::{Fold, Moments, NormRow, Rows, SoftmaxForm};
 use crate::Avx512;
 use crate::isa::x86::{load16 as load, store16 as store};

@@ -1,5 +1,4 @@
-//! Exponential functions in AVX-512 registers, where scaling by a power of two is one
-//! instruction: the formulas, and the bits, of [`super::formula`].
+//! With a single instruction for scaling by a power of two.
 
 use std::arch::x86_64::{
     __m512, _CMP_LT_OQ, _mm512_abs_ps, _mm512_add_epi32, _mm512_add_ps, _mm512_and_ps,
@@ -9,7 +8,7 @@ use std::arch::x86_64::{
 };
 use std::f32::consts::LOG2_E;
 
-use super::formula::{EXP, LN2_HIGH, LN2_LOW, ROUND};
+use super::super::formula::{self, EXP, LN2_HIGH, LN2_LOW, ROUND};
 use crate::isa::x86::{load16, store16};
 
 features! { Avx512 enabled
@@ -39,7 +38,7 @@ features! { Avx512 enabled
 features! { Avx512 enabled
     /// `eˣ`.
     #[inline]
-    pub(super) fn exp16(x: __m512) -> __m512 {
+    pub(in super::super) fn exp16(x: __m512) -> __m512 {
         // For NaN, the second operand is taken.
         let x = _mm512_min_ps(_mm512_set1_ps(89.0), _mm512_max_ps(_mm512_set1_ps(-104.5), x));
         let (shifted, rest) = reduced(x);
@@ -88,24 +87,51 @@ features! { Avx512 enabled
 }
 
 kernel! {
-    /// See [`super::exp`].
-    Avx512 => pub(super) fn exp(x: &mut [f32]) { each16(x, |x| exp16(x)) }
+    /// See [`exp`](crate::vec::exp).
+    Avx512 => pub(in super::super) fn exp(x: &mut [f32]) { each16(x, |x| exp16(x)) }
 }
 
 kernel! {
-    /// See [`super::sigmoid`].
-    Avx512 => pub(super) fn sigmoid(x: &mut [f32]) { each16(x, |x| sigmoid16(x)) }
+    /// See [`sigmoid`](crate::vec::sigmoid).
+    Avx512 => pub(in super::super) fn sigmoid(x: &mut [f32]) { each16(x, |x| sigmoid16(x)) }
 }
 
 kernel! {
-    /// See [`super::tanh`].
-    Avx512 => pub(super) fn tanh(x: &mut [f32]) { each16(x, |x| tanh16(x)) }
+    /// See [`tanh`](crate::vec::tanh).
+    Avx512 => pub(in super::super) fn tanh(x: &mut [f32]) { each16(x, |x| tanh16(x)) }
 }
 
 kernel! {
-    /// See [`super::silu`].
-    Avx512 => pub(super) fn silu(x: &mut [f32], alpha: f32) {
+    /// See [`silu`](crate::vec::silu).
+    Avx512 => pub(in super::super) fn silu(x: &mut [f32], alpha: f32) {
         let alpha = _mm512_set1_ps(alpha);
         each16(x, |x| _mm512_mul_ps(x, sigmoid16(_mm512_mul_ps(alpha, x))));
+    }
+}
+
+kernel! {
+    /// See [`erf`](crate::vec::erf).
+    Avx512 => pub(in super::super) fn erf(x: &mut [f32]) {
+        for x in x {
+            *x = formula::erf::<true>(*x);
+        }
+    }
+}
+
+kernel! {
+    /// See [`gelu`](crate::vec::gelu).
+    Avx512 => pub(in super::super) fn gelu(x: &mut [f32]) {
+        for x in x {
+            *x = formula::gelu::<true>(*x);
+        }
+    }
+}
+
+kernel! {
+    /// See [`gelu_tanh`](crate::vec::gelu_tanh).
+    Avx512 => pub(in super::super) fn gelu_tanh(x: &mut [f32]) {
+        for x in x {
+            *x = formula::gelu_tanh::<true>(*x);
+        }
     }
 }
