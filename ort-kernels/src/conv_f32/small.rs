@@ -98,16 +98,26 @@ fn by_width<const FMA: bool, const K: usize, const S: usize>(
     padded: &[f32],
     out: &mut [f32],
 ) {
-    match this.axes[2].output {
-        ..=8 => rows::<FMA, K, S, 8>(this, padded, out),
-        9..=16 => rows::<FMA, K, S, 16>(this, padded, out),
-        17.. => rows::<FMA, K, S, MAX_LANES>(this, padded, out),
+    let [_, height, width] = &this.axes;
+    match (width.output, height.output) {
+        (..=8, 4..) => blocks::<FMA, K, S, 4, 8>(this, padded, out),
+        (..=8, _) => blocks::<FMA, K, S, 1, 8>(this, padded, out),
+        (9..=16, 2..) => blocks::<FMA, K, S, 2, 16>(this, padded, out),
+        (9..=16, _) => blocks::<FMA, K, S, 1, 16>(this, padded, out),
+        (17.., _) => blocks::<FMA, K, S, 1, MAX_LANES>(this, padded, out),
     }
 }
 
-/// Every row, a block of lanes at a time.
+/// Blocks of `ROWS` rows of `LANES` lanes, whose sums stay in registers. The last may recompute rows
+/// of the one before.
 #[inline(always)]
-fn rows<const FMA: bool, const K: usize, const S: usize, const LANES: usize>(
+fn blocks<
+    const FMA: bool,
+    const K: usize,
+    const S: usize,
+    const ROWS: usize,
+    const LANES: usize,
+>(
     this: &Depthwise<'_>,
     padded: &[f32],
     out: &mut [f32],
@@ -117,27 +127,32 @@ fn rows<const FMA: bool, const K: usize, const S: usize, const LANES: usize>(
     let (weights, _) = this.weights.as_chunks::<K>();
     let mut taps = [[0.0; K]; K];
     taps.copy_from_slice(&weights[..K]);
-    let bounds = this.activation.as_clamp();
-    for y in 0..height.output {
+    let (min, max) = this.activation.as_clamp().unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
+    for y in (0..height.output).step_by(ROWS).map(|y| y.min(height.output - ROWS)) {
         for x in (0..width.output).step_by(LANES) {
             let window = &padded[y * S * line + x * S..];
-            let mut sums = [this.bias; LANES];
-            for (row, taps) in taps.iter().enumerate() {
-                let window = &window[row * line..][..(LANES - 1) * S + K];
-                for (tap, weight) in taps.iter().enumerate() {
-                    for i in 0..LANES {
-                        sums[i] = mul_add::<FMA>(window[i * S + tap], *weight, sums[i]);
+            let mut sums = [[this.bias; LANES]; ROWS];
+            for row in 0..K {
+                for r in 0..ROWS {
+                    let window = &window[(r * S + row) * line..][..(LANES - 1) * S + K];
+                    for tap in 0..K {
+                        for i in 0..LANES {
+                            let x = window[i * S + tap];
+                            sums[r][i] = mul_add::<FMA>(x, taps[row][tap], sums[r][i]);
+                        }
                     }
                 }
             }
-            if let Some((min, max)) = bounds {
-                sums = sums.map(|sum| clamp(sum, min, max));
-            }
-            // The excess of a block is overwritten by the next row; the last row has no room for it.
-            let out = &mut out[y * width.output + x..];
-            match out.first_chunk_mut::<LANES>() {
-                Some(out) => *out = sums,
-                None => copy(&sums[..out.len()], out),
+            for (r, sums) in sums.iter_mut().enumerate() {
+                for sum in &mut *sums {
+                    *sum = clamp(*sum, min, max);
+                }
+                // The excess of a row is overwritten by the next; the last has no room for it.
+                let out = &mut out[(y + r) * width.output + x..];
+                match out.first_chunk_mut::<LANES>() {
+                    Some(out) => *out = *sums,
+                    None => copy(&sums[..out.len()], out),
+                }
             }
         }
     }
