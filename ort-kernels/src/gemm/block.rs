@@ -19,7 +19,7 @@ const FEW: usize = 4;
 const MAX_UNPREFETCHED: usize = 2;
 /// The most rows of a tile that fit one set of a first-level cache, beside a line of B and one of C:
 /// unpacked rows of A are read as fast as packed ones, whatever their strides.
-const WAYS: usize = 6;
+const MAX_UNPACKED: usize = 6;
 /// Bytes of B that stay in the caches while it is read again and again. If there are more, packing
 /// A costs less than not prefetching B.
 const NEAR: usize = 3 << 20;
@@ -244,7 +244,7 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
     fn most_columns(&self, row_stride: usize) -> usize {
         let is_near = self.k * self.n <= NEAR / size_of::<T>();
         match self.b.is_stored() {
-            _ if T::variant(self.isa).mr <= WAYS && is_near => usize::MAX,
+            _ if T::variant(self.isa).mr <= MAX_UNPACKED && is_near => usize::MAX,
             _ if row_stride.is_multiple_of(CONFLICTING) => NARROWEST,
             true => NARROW,
             false => WIDE,

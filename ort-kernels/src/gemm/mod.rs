@@ -22,7 +22,7 @@
 //! **Loops.** Blocks of rows and of `k` for which A fits the second-level cache ▸ panels of B, `nr`
 //! columns wide ▸ slices of `k` ▸ panels of A, at most `mr` rows ▸ the register tile. While a packed
 //! panel of B is used, the next is prefetched. Operands that are read only a few times are not packed: A if B is narrow or
-//! written to scratch, B if A has a few rows and rows or columns of B are contiguous. A single
+//! written to scratch, or tiles have few rows; B if A has a few rows and rows or columns of B are contiguous. A single
 //! row times packed panels is computed as in [`gemv_f32`](crate::gemv_f32).
 //!
 //! ```
