@@ -87,7 +87,11 @@ macro_rules! tiles {
         pub(super) fn line(token: $isa, line: &Line<'_>, y: &mut [&mut [f32]]) {
             match line.form {
                 Form::Blocks => line.each_tile(TILE, |first, len| {
-                    by_size!((len, y.len()): $positions x $filters, usize::from(line.is_pointwise()) => [0 1]
+                    let pixels = match line.step(first, len) {
+                        step @ 1.. if line.is_pointwise() => 10 + step,
+                        step => step,
+                    };
+                    by_size!((len, y.len()): $positions x $filters, pixels => [0 1 2 11 12]
                         blocks(token, line, first, y));
                 }),
                 Form::Planes => line.each_tile(TILE, |first, len| {
@@ -104,20 +108,25 @@ macro_rules! tiles {
         }
 
         kernel! {
-            /// `R` positions starting at `first`, by `F` output blocks. `POINTWISE`: filters have one tap.
-            $isa => fn blocks<const R: usize, const F: usize, const POINTWISE: usize>(
+            /// `R` positions starting at `first`, by `F` output blocks. `PIXELS` is the step, plus 10 if
+            /// filters have one tap.
+            $isa => fn blocks<const R: usize, const F: usize, const PIXELS: usize>(
                 line: &Line<'_>,
                 first: usize,
                 y: &mut [&mut [f32]],
             ) {
                 let mut sums = start!(line, first, y);
                 // Loops of a single iteration are optimized away.
-                let (taps_y, n_taps) = if POINTWISE == 1 { (0..1, 1) } else { (line.taps_y.clone(), line.n_taps()) };
+                let (taps_y, n_taps) = if PIXELS > 10 { (0..1, 1) } else { (line.taps_y.clone(), line.n_taps()) };
                 for input in 0..line.inputs {
                     for tap_y in taps_y.clone() {
                         let row = line.row::<LANES>(input, tap_y);
                         for tap in 0..n_taps {
-                            let x = line.pixels::<LANES, R, 0>(row, first, tap);
+                            let x = match PIXELS % 10 {
+                                1 => line.pixels::<LANES, R, 1>(row, first, tap),
+                                2 => line.pixels::<LANES, R, 2>(row, first, tap),
+                                _ => line.pixels::<LANES, R, 0>(row, first, tap),
+                            };
                             let w = line.tap::<LANES, LANES, F>(input, tap_y, tap);
                             for k in 0..LANES {
                                 let mut lanes = [zero(); F];
