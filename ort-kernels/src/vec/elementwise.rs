@@ -18,6 +18,8 @@ macro_rules! exponentials {
                 Isa::Avx2(token) => return avx2::$name(token, x $(, $arg)?),
                 _ => {}
             }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = isa;
             for x in x {
                 let $x = *x;
                 *x = $formula;

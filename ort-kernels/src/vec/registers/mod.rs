@@ -3,17 +3,23 @@
 //! The lanes, their order and the bits are those of [`super::reduce`] and [`super::formula`]. There
 //! the compiler keeps lanes in memory, which takes longer than a short row.
 
+#[cfg(target_arch = "x86_64")]
 #[macro_use]
 mod folds;
+#[cfg(target_arch = "x86_64")]
 #[macro_use]
 mod norm;
+#[cfg(target_arch = "x86_64")]
 #[macro_use]
 mod softmax;
 
+#[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;
+#[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
 
 /// Lanes of a row.
+#[cfg(target_arch = "x86_64")]
 const ALL: usize = 64;
 
 /// Returns what the function computes in registers, if the instruction set has them.
@@ -29,5 +35,7 @@ macro_rules! by_registers {
                 return avx2::$function(token, $($arg),*);
             }
         }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = $isa;
     };
 }
