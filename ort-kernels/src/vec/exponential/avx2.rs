@@ -88,7 +88,7 @@ features! { Avx2 enabled
 
 features! { Avx2 enabled
     #[inline]
-    fn abs(x: Register) -> Register {
+    pub(in super::super) fn abs(x: Register) -> Register {
         _mm256_andnot_ps(splat(-0.0), x)
     }
 }

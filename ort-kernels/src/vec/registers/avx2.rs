@@ -1,15 +1,14 @@
 //! Eight registers of eight lanes.
 
-use super::super::exponential::avx2::exp_of as exp;
+use super::super::exponential::avx2::{abs, exp_of as exp};
 use super::super::{Fold, Moments, NormRow, Rows, SoftmaxForm};
 use crate::Avx2;
 use crate::isa::x86::{load8 as load, mask8, store8 as store};
 use std::arch::x86_64::{
-    __m256 as Register, _CMP_UNORD_Q, _mm256_add_ps as add, _mm256_andnot_ps, _mm256_blendv_ps,
-    _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_cvtss_f32, _mm256_fmadd_ps as fmadd,
-    _mm256_max_ps as max, _mm256_min_ps as min, _mm256_movemask_ps, _mm256_mul_ps as mul,
-    _mm256_or_ps, _mm256_permute_ps, _mm256_permute2f128_ps, _mm256_set1_ps as splat,
-    _mm256_sub_ps as sub,
+    __m256 as Register, _CMP_UNORD_Q, _mm256_add_ps as add, _mm256_blendv_ps, _mm256_castsi256_ps,
+    _mm256_cmp_ps, _mm256_cvtss_f32, _mm256_fmadd_ps as fmadd, _mm256_max_ps as max,
+    _mm256_min_ps as min, _mm256_movemask_ps, _mm256_mul_ps as mul, _mm256_or_ps,
+    _mm256_permute_ps, _mm256_permute2f128_ps, _mm256_set1_ps as splat, _mm256_sub_ps as sub,
 };
 
 const LANES: usize = 8;
@@ -42,13 +41,6 @@ features! { Avx2 enabled
         let pairs = [pair(0), pair(1), pair(2), pair(3)];
         let any = |i: usize| _mm256_or_ps(pairs[i], pairs[i + 2]);
         _mm256_movemask_ps(_mm256_or_ps(any(0), any(1))) != 0
-    }
-}
-
-features! { Avx2 enabled
-    #[inline]
-    fn abs(x: Register) -> Register {
-        _mm256_andnot_ps(splat(-0.0), x)
     }
 }
 
