@@ -180,6 +180,14 @@ pub(crate) mod x86 {
         _mm512_storeu_ps, _mm512_storeu_si512,
     };
 
+    /// A mask of the first `n` of sixteen lanes, at most all.
+    #[inline(always)]
+    pub(crate) fn mask16(n: usize) -> u16 {
+        // In two steps, because a shift by all sixteen bits would overflow.
+        let half = n.min(16) / 2;
+        !(u16::MAX << half << (n.min(16) - half))
+    }
+
     features! { Avx512 enabled
         /// Loads up to 16 elements, followed by zeros.
         #[inline]

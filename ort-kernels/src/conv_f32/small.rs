@@ -1,13 +1,9 @@
 //! Depthwise convolution of planes that the first-level cache holds, with the windows of most networks.
 
+use super::window::{BAND, MAX_LANES, past_len};
 use super::{Axis, Depthwise};
 use crate::isa::mul_add;
 use crate::vec::clamp;
-
-/// The maximum elements of a padded plane: 16 KiB.
-const MOST: usize = 4096;
-/// The maximum lanes of a block.
-const MAX_LANES: usize = 32;
 
 /// A plane with its padding, which is written once for any number of planes with the same axes.
 #[derive(Debug)]
@@ -26,9 +22,9 @@ impl<'s> Padded<'s> {
         let is_usual = matches!((width.kernel, stride), (3, 1 | 2) | (5, 1 | 2) | (7, 1));
         let is_square = width.input > 0 && height.kernel == width.kernel && height.stride == stride;
         let is_dense = height.dilation == 1 && width.dilation == 1;
-        let len = height.padded().checked_mul(width.padded()).filter(|len| *len <= MOST)?;
+        let len = height.padded().checked_mul(width.padded()).filter(|len| *len <= BAND)?;
         let is_small = *depth == Axis::UNIT && is_usual && is_square && is_dense;
-        is_small.then_some(len + MAX_LANES * stride)
+        is_small.then_some(len.saturating_add(past_len(width)))
     }
 
     /// The padding of planes with these axes; `None` as for [`Padded::scratch_len`].

@@ -8,9 +8,9 @@ use super::Axis;
 use std::ops::Range;
 
 /// The maximum elements per band: 16 KiB.
-const BAND: usize = 4096;
+pub(super) const BAND: usize = 4096;
 /// The maximum number of lanes per block.
-const MAX_LANES: usize = 32;
+pub(super) const MAX_LANES: usize = 32;
 
 /// How an output is folded from the inputs of its window.
 pub(crate) trait Fold {
@@ -46,7 +46,7 @@ pub(super) fn scratch_len(axes: &[Axis; 3]) -> usize {
 }
 
 /// Elements that a block at the end of the last row reads past it.
-fn past_len(width: &Axis) -> usize {
+pub(super) fn past_len(width: &Axis) -> usize {
     MAX_LANES.saturating_mul(width.stride)
 }
 

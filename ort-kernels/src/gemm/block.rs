@@ -242,7 +242,7 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
 
     /// The maximum columns of B for which A, with this stride, is not packed.
     fn most_columns(&self, row_stride: usize) -> usize {
-        let is_near = self.k * self.n <= NEAR / size_of::<T>();
+        let is_near = self.k.saturating_mul(self.n) <= NEAR / size_of::<T>();
         match self.b.is_stored() {
             _ if T::variant(self.isa).mr <= MAX_UNPACKED && is_near => usize::MAX,
             _ if row_stride.is_multiple_of(CONFLICTING) => NARROWEST,

@@ -88,3 +88,12 @@ fn flags_from_before_a_watch_are_restored() {
     assert_eq!(watched(|| 1.0), (false, false));
     assert!(outer.met_operand());
 }
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_mask_has_the_first_lanes() {
+    for n in 0..20 {
+        let expected = (0..16).filter(|lane| *lane < n).map(|lane| 1 << lane).sum::<u16>();
+        assert_eq!(super::x86::mask16(n), expected, "{n} lanes");
+    }
+}

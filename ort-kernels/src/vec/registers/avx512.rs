@@ -10,7 +10,7 @@ use std::arch::x86_64::{
 use super::super::exponential::avx512::exp16;
 use super::super::{Fold, Moments, NormRow, Rows, SoftmaxForm};
 use crate::Avx512;
-use crate::isa::x86::{load16 as load, store16 as store};
+use crate::isa::x86::{load16 as load, mask16, store16 as store};
 
 const LANES: usize = 16;
 
@@ -22,7 +22,7 @@ features! { Avx512 enabled
     /// The first `n` lanes of `a`, the others of `b`.
     #[inline]
     fn first(n: usize, a: Register, b: Register) -> Register {
-        _mm512_mask_mov_ps(b, u16::MAX >> (LANES - n), a)
+        _mm512_mask_mov_ps(b, mask16(n), a)
     }
 }
 
@@ -37,8 +37,11 @@ features! { Avx512 enabled
 features! { Avx512 enabled
     /// `eˣ`.
     #[inline]
-    fn exp<const COUNT: usize>(x: [Register; COUNT]) -> [Register; COUNT] {
-        x.map(|x| exp16(x))
+    fn exp<const COUNT: usize>(mut x: [Register; COUNT]) -> [Register; COUNT] {
+        for x in &mut x {
+            *x = exp16(*x);
+        }
+        x
     }
 }
 

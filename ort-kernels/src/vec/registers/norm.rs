@@ -37,9 +37,9 @@ macro_rules! norm {
                 let x = &x.unwrap_or(y)[..n];
                 // If there are enough elements for a register, the last one holds the last of them:
                 // a masked store would delay the next row.
-                let range = |j| {
-                    let start = if j + 1 < COUNT { LANES * j } else { n.saturating_sub(LANES) };
-                    start..n.min(start + LANES)
+                let range = |j| match j + 1 < COUNT {
+                    true => LANES * j..LANES * j + LANES,
+                    false => n.saturating_sub(LANES)..n,
                 };
                 let mut lanes = [zero; N];
                 for j in 0..COUNT {
