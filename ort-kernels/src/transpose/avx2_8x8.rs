@@ -12,32 +12,36 @@ const SIZE: usize = 8;
 
 kernel! {
     Avx2 => pub(super) fn tiles(size: [usize; 2], x: (&[f32], usize), y: (&mut [f32], usize)) {
-        let (x_stride, y_stride) = (x.1, y.1);
+        let strides = [x.1, y.1];
         if size.into_iter().all(|n| n >= SIZE) {
-            return each_tile::<SIZE>(size, x, y, |_, x, y| {
-                let mut lanes = [_mm256_setzero_ps(); SIZE];
-                for i in 0..SIZE {
-                    lanes[i] = load8(&x[i * x_stride..][..SIZE]);
-                }
-                let lanes = transpose8(lanes);
-                for j in 0..SIZE {
-                    store8(&mut y[j * y_stride..][..SIZE], lanes[j]);
-                }
-            });
+            each_tile::<SIZE>(size, x, y, |size, x, y| tile::<true>(size, strides, x, y));
+        } else {
+            each_tile::<SIZE>(size, x, y, |size, x, y| tile::<false>(size, strides, x, y));
         }
-        each_tile::<SIZE>(size, x, y, |[rows, columns], x, y| {
-            let mut lanes = [_mm256_setzero_ps(); SIZE];
-            // Missing rows repeat the last one, and are not stored.
-            for i in 0..SIZE {
-                lanes[i] = load8(&x[i.min(rows - 1) * x_stride..][..columns]);
+    }
+}
+
+features! { Avx2 enabled
+    /// One tile. If `IS_WHOLE`, its size is a constant, and loads and stores need no masks.
+    #[inline]
+    fn tile<const IS_WHOLE: bool>(
+        size: [usize; 2],
+        [x_stride, y_stride]: [usize; 2],
+        x: &[f32],
+        y: &mut [f32],
+    ) {
+        let [rows, columns] = if IS_WHOLE { [SIZE; 2] } else { size };
+        let mut lanes = [_mm256_setzero_ps(); SIZE];
+        // Missing rows repeat the last one, and are not stored.
+        for i in 0..SIZE {
+            lanes[i] = load8(&x[i.min(rows - 1) * x_stride..][..columns]);
+        }
+        let lanes = transpose8(lanes);
+        for j in 0..SIZE {
+            if j < columns {
+                store8(&mut y[j * y_stride..][..rows], lanes[j]);
             }
-            let lanes = transpose8(lanes);
-            for j in 0..SIZE {
-                if j < columns {
-                    store8(&mut y[j * y_stride..][..rows], lanes[j]);
-                }
-            }
-        });
+        }
     }
 }
 

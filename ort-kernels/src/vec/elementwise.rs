@@ -116,5 +116,4 @@ per_isa! {
             *x = formula::atan::<FMA>(*x);
         }
     }
-
 }

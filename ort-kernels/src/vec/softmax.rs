@@ -4,6 +4,7 @@ use super::formula;
 use super::reduce::{Fold, fold, fold_row, greater};
 
 use crate::Isa;
+use crate::isa::GENERIC_FMA;
 
 /// The maximum number of columns of [`column_totals`]: 1 KiB of each row.
 pub const MAX_COLUMNS: usize = 256;
@@ -47,13 +48,13 @@ pub fn softmax_rows(isa: Isa, rows: Rows<'_>, form: Form) {
         let greatest = fold_row(isa, Fold::Max, y);
         match form {
             Form::Direct => {
-                exp_of_difference(isa, y, greatest);
+                exp_of_difference(y, greatest);
                 let total = fold_row(isa, Fold::Sum, y);
-                scale(isa, y, 1.0 / total);
+                scale(y, 1.0 / total);
             }
             Form::Logarithm => {
-                let total = sum_of_exp(isa, y, greatest);
-                subtract_twice(isa, y, greatest, total.ln());
+                let total = sum_of_exp(y, greatest);
+                subtract_twice(y, greatest, total.ln());
             }
         }
     }
@@ -72,7 +73,7 @@ pub fn softmax(isa: Isa, x: &mut [f32]) {
 pub fn softmax_step(isa: Isa, x: &mut [f32], greatest: f32) -> [f32; 2] {
     by_registers!(isa => softmax_step(x, greatest));
     let greatest = greater(fold_row(isa, Fold::Max, x), greatest);
-    exp_of_difference(isa, x, if greatest == f32::NEG_INFINITY { 0.0 } else { greatest });
+    exp_of_difference(x, if greatest == f32::NEG_INFINITY { 0.0 } else { greatest });
     [greatest, fold_row(isa, Fold::Sum, x)]
 }
 
@@ -124,26 +125,26 @@ per_isa! {
             *x = formula::exp::<FMA>(*x - greatest) * factor;
         }
     }
+}
 
-    fn exp_of_difference<FMA>(x: &mut [f32], subtrahend: f32) {
-        for x in x {
-            *x = formula::exp::<FMA>(*x - subtrahend);
-        }
+fn exp_of_difference(x: &mut [f32], subtrahend: f32) {
+    for x in x {
+        *x = formula::exp::<GENERIC_FMA>(*x - subtrahend);
     }
+}
 
-    fn sum_of_exp<FMA>(x: &[f32], subtrahend: f32) -> f32 {
-        fold(x, 0.0, |sum, x| sum + formula::exp::<FMA>(x - subtrahend), |a, b| a + b)
+fn sum_of_exp(x: &[f32], subtrahend: f32) -> f32 {
+    fold(x, 0.0, |sum, x| sum + formula::exp::<GENERIC_FMA>(x - subtrahend), |a, b| a + b)
+}
+
+fn scale(x: &mut [f32], factor: f32) {
+    for x in x {
+        *x *= factor;
     }
+}
 
-    fn scale<FMA>(x: &mut [f32], factor: f32) {
-        for x in x {
-            *x *= factor;
-        }
-    }
-
-    fn subtract_twice<FMA>(x: &mut [f32], first: f32, second: f32) {
-        for x in x {
-            *x = *x - first - second;
-        }
+fn subtract_twice(x: &mut [f32], first: f32, second: f32) {
+    for x in x {
+        *x = *x - first - second;
     }
 }

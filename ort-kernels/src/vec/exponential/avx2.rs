@@ -155,10 +155,7 @@ features! { Avx2 enabled
     #[inline]
     fn each(x: &mut [f32], f: impl Fn([Register; TOGETHER]) -> [Register; TOGETHER]) {
         let (chunks, rest) = x.as_chunks_mut::<{ TOGETHER * LANES }>();
-        let mut last = [0.0; TOGETHER * LANES];
-        last[..rest.len()].copy_from_slice(rest);
-        let last_chunk = (!rest.is_empty()).then_some(&mut last);
-        for x in chunks.iter_mut().chain(last_chunk) {
+        for x in chunks {
             let mut lanes = [splat(0.0); TOGETHER];
             for (lanes, x) in lanes.iter_mut().zip(x.as_chunks::<LANES>().0) {
                 *lanes = load8(x);
@@ -167,7 +164,15 @@ features! { Avx2 enabled
                 store8(x, lanes);
             }
         }
-        rest.copy_from_slice(&last[..rest.len()]);
+        if !rest.is_empty() {
+            let mut lanes = [splat(0.0); TOGETHER];
+            for (lanes, x) in lanes.iter_mut().zip(rest.chunks(LANES)) {
+                *lanes = load8(x);
+            }
+            for (lanes, x) in f(lanes).into_iter().zip(rest.chunks_mut(LANES)) {
+                store8(x, lanes);
+            }
+        }
     }
 }
 
