@@ -144,7 +144,7 @@ impl Stored {
         let isa = compiler.cpu.isa;
         let recipe = Recipe {
             name: "gemm_i8/b",
-            parameters: vec![variant(isa).nr as u64, u64::from(is_transposed), first as u64],
+            parameters: vec![variant(isa).layout(), u64::from(is_transposed), first as u64],
             n_bytes: packed_b_len(isa, k, n),
         };
         let panels = compiler.pack_for_runs(input, &recipe, |data: &[u8], packed| {
@@ -374,7 +374,7 @@ pub(crate) fn variant_name(isa: Isa) -> &'static str {
     match variant(isa).name {
         "amx_32x32" => "gemm_i8/amx_32x32",
         "avx512vnni_10x32" => "gemm_i8/avx512vnni_10x32",
-        "avx2_6x16" => "gemm_i8/avx2_6x16",
+        "avx2_4x16" => "gemm_i8/avx2_4x16",
         "neondotprod_8x8" => "gemm_i8/neondotprod_8x8",
         "simd128_4x8" => "gemm_i8/simd128_4x8",
         _ => "gemm_i8/generic",

@@ -55,6 +55,33 @@ pub(crate) fn scale_at(scales: TensorView<'_>, i: usize) -> Result<f32, KernelEr
     scale.ok_or(KernelError::ForeignState)
 }
 
+/// `factors[j] = factor · scale j` of a tensor of f32 or 16-bit scales: one for all, or one for each.
+pub(crate) fn scaled_factors(
+    scales: TensorView<'_>,
+    factor: f32,
+    factors: &mut [f32],
+) -> Result<(), KernelError> {
+    match scales.dtype() {
+        DType::F16 => scaled(scales.as_slice::<f16>()?, factor, factors),
+        DType::Bf16 => scaled(scales.as_slice::<bf16>()?, factor, factors),
+        _ => scaled(scales.as_slice::<f32>()?, factor, factors),
+    }
+}
+
+/// [`scaled_factors`] of a type.
+fn scaled<T: Copy>(scales: &[T], factor: f32, factors: &mut [f32]) -> Result<(), KernelError>
+where
+    f32: From<T>,
+{
+    if let &[scale] = scales {
+        factors.fill(f32::from(scale) * factor);
+        return Ok(());
+    }
+    let scales = scales.get(..factors.len()).ok_or(KernelError::ForeignState)?;
+    factors.iter_mut().zip(scales).for_each(|(to, &scale)| *to = f32::from(scale) * factor);
+    Ok(())
+}
+
 /// Operands that can be split alike.
 pub(crate) trait Cut: Sized {
     /// The first `n` elements of each, and the rest.

@@ -16,7 +16,7 @@ use ort_tensor::{DType, Inputs, Shape, TensorView};
 use super::{Compiled, Compiler, KernelDef};
 use crate::bytes::{ByteProduct, FLIP, Left, Right, split_floats, variant_name, zero_point};
 use crate::cpu::Cpu;
-use crate::scheme::{Scheme, is_scale, scale_at};
+use crate::scheme::{Scheme, is_scale, scale_at, scaled_factors};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
@@ -169,10 +169,7 @@ impl ByteMatMul {
         };
         let a = self.roles.alpha * one(self.roles.a_scale)?.unwrap_or(scale);
         if let Some(input) = self.roles.b_scale {
-            let scales = inputs.tensor(input)?;
-            for (j, factor) in factors.iter_mut().enumerate() {
-                *factor = scale_at(scales, if scales.len() == 1 { 0 } else { j })? * a;
-            }
+            scaled_factors(inputs.tensor(input)?, a, factors)?;
         }
         if let Some(y) = one(self.roles.y_scale)? {
             factors.iter_mut().for_each(|factor| *factor /= y);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{MAX_NR, QUAD, best};
+use super::{MAX_NR, QUAD, Variant, best};
 use crate::conv_f32::Axis;
 use crate::{Isa, Task};
 
@@ -40,12 +40,12 @@ impl Columns<'_> {
         super::packed_b_len(isa, self.k(), n)
     }
 
-    /// Packs the columns of `outputs` into panels `[k/4][nr][4]`.
+    /// Packs the columns of `outputs` into panels `[k/4][nr][4]`. Masks, if there are any, say nothing about the image.
     ///
     /// # Panics
     /// If `packed` is shorter than [`Columns::packed_len`], or the image too short for its axes.
     pub fn pack(&self, isa: Isa, outputs: Range<usize>, packed: &mut [u8]) {
-        isa.run(Packing { columns: self, nr: best(isa).nr, outputs, packed });
+        isa.run(Packing { columns: self, variant: best(isa), outputs, packed });
     }
 
     /// Packs one panel of a pointwise convolution: rows are pieces of planes.
@@ -144,7 +144,7 @@ impl Columns<'_> {
 /// Panels to be packed.
 struct Packing<'a> {
     columns: &'a Columns<'a>,
-    nr: usize,
+    variant: Variant,
     outputs: Range<usize>,
     packed: &'a mut [u8],
 }
@@ -154,13 +154,15 @@ impl Task for Packing<'_> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { columns, nr, outputs, packed } = self;
-        let panel_len = columns.k().div_ceil(QUAD) * QUAD * nr;
+        let Self { columns, variant, outputs, packed } = self;
+        let (k, nr) = (columns.k(), variant.nr);
         let is_pointwise = columns.axes.iter().all(Axis::is_pointwise);
-        let panels = packed.chunks_exact_mut(panel_len.max(1));
+        let panels = packed.chunks_exact_mut(variant.panel_len(k).max(1));
         for (first, panel) in outputs.clone().step_by(nr).zip(panels) {
             let own = first..outputs.end.min(first + nr);
-            let quads = panel.as_chunks_mut::<QUAD>().0.chunks_exact_mut(nr);
+            let (quads, masks) = panel.split_at_mut(variant.quads_len(k));
+            masks.fill(0);
+            let quads = quads.as_chunks_mut::<QUAD>().0.chunks_exact_mut(nr);
             match is_pointwise {
                 true => columns.points(&own, quads),
                 false => columns.panel(&own, quads),

@@ -3,7 +3,8 @@
 use super::{Finish, MAX_NR, QUAD, Rows, Signs, Tile, Variant};
 use crate::Isa;
 
-pub(super) const VARIANT: Variant = Variant { name: "generic", mr: MR, n_tiles: 1, nr: NR };
+pub(super) const VARIANT: Variant =
+    Variant { name: "generic", mr: MR, n_tiles: 1, nr: NR, has_masks: false };
 const MR: usize = 4;
 const NR: usize = 8;
 

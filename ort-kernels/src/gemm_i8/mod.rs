@@ -11,6 +11,10 @@
 //!
 //! **Results.** Sums, or the quantized values that [`Requantize`] computes from them in registers.
 //!
+//! **Pairs.** AVX2 adds the products of two pairs of bytes in 16 bits at once, which saturates beyond 2¹⁵. Where the
+//! variant asks for it, panels end with masks: which quads of B have pairs so small that
+//! no unsigned A saturates. The other quads are widened to 16 bits first, which takes half as long again.
+//!
 //! **Loops.** As many rows of A as the first-level cache holds ▸ panels of B, `nr` columns wide ▸ tiles of
 //! at most `mr` rows, `n_tiles` at a time. `k` advances by four.
 //!
@@ -43,8 +47,12 @@ use std::ops::Range;
 
 /// Bytes of `k` per instruction.
 const QUAD: usize = 4;
+/// Quads per mask.
+const MASKED: usize = 64;
 /// Columns of the widest panel.
 const MAX_NR: usize = 32;
+/// Bytes per line of a cache.
+const LINE: usize = 64;
 /// The least rows and terms for which matrix tiles are faster than dot products, on a Sapphire Rapids.
 const TILED_ROWS: usize = 5;
 const TILED_K: usize = 33;
@@ -62,6 +70,27 @@ pub struct Variant {
     pub n_tiles: usize,
     /// Columns per panel of B.
     pub nr: usize,
+    /// Whether panels end with masks of the quads whose products can be added in 16 bits.
+    pub has_masks: bool,
+}
+
+impl Variant {
+    /// The layout of panels, as a number: variants with equal ones share packed matrices.
+    #[must_use]
+    pub fn layout(&self) -> u64 {
+        2 * self.nr as u64 + u64::from(self.has_masks)
+    }
+
+    /// Bytes of the quads of a panel.
+    fn quads_len(&self, k: usize) -> usize {
+        k.div_ceil(QUAD) * QUAD * self.nr
+    }
+
+    /// Bytes of a panel: quads, and masks in whole lines of a cache.
+    fn panel_len(&self, k: usize) -> usize {
+        let n_masks = if self.has_masks { k.div_ceil(QUAD * MASKED) } else { 0 };
+        self.quads_len(k) + (n_masks * size_of::<u64>()).next_multiple_of(LINE)
+    }
 }
 
 /// Which operand is signed; the other is unsigned.
@@ -111,6 +140,14 @@ impl<'a> Rows<'a> {
     }
 }
 
+impl Rows<'_> {
+    /// The rows from row `first`.
+    #[cfg(target_arch = "x86_64")]
+    fn after(&self, first: usize) -> Self {
+        Self { a: &self.a[first * self.stride..], ..*self }
+    }
+}
+
 /// Tiles of results: up to `mr` rows for each of up to `n_tiles`, up to `nr` columns.
 #[derive(Debug)]
 struct Tile<'a> {
@@ -131,6 +168,20 @@ enum To<'a> {
     Quantized(Requantize<'a>, &'a mut [u8]),
     /// Quantized values with any factors.
     AnyQuantized(Requantize<'a>, &'a mut [u8]),
+}
+
+impl Tile<'_> {
+    /// These rows of it.
+    #[cfg(target_arch = "x86_64")]
+    fn part(&mut self, rows: Range<usize>) -> Tile<'_> {
+        let Self { n, stride, .. } = *self;
+        let start = match self.start {
+            Start::ByRow(start) => Start::ByRow(&start[rows.clone()]),
+            start => start,
+        };
+        let to = self.to.part((rows.clone(), 0..n), rows.start * stride);
+        Tile { n_rows: rows.len(), n, start, to, stride }
+    }
 }
 
 impl To<'_> {
@@ -180,9 +231,9 @@ macro_rules! each_row {
 }
 
 ladder! {
-    // `start + Σ_k rows[r][k]·b[k][j]` and what becomes of it; `b: [k/4][nr][4]`.
+    // `start + Σ_k rows[r][k]·b[k][j]` and what becomes of it; `b: [k/4][nr][4]` and masks.
     fn tile(rows: &Rows<'_>, b: &[u8], tile: Tile<'_>);
-    Amx => amx_32x32, Avx512Vnni => avx512vnni_10x32, Avx2 => avx2_6x16, NeonDotprod => neondotprod_8x8,
+    Amx => amx_32x32, Avx512Vnni => avx512vnni_10x32, Avx2 => avx2_4x16, NeonDotprod => neondotprod_8x8,
     Simd128 => simd128_4x8; generic
 }
 
@@ -247,16 +298,22 @@ impl Gemm<'_> {
     /// Computes `to`, tile by tile.
     fn tiles(&self, (rows, columns): (Range<usize>, Range<usize>), mut to: To<'_>, stride: usize) {
         let isa = self.isa(rows.len());
-        let Variant { mr, nr, n_tiles, .. } = best(isa);
+        let variant @ Variant { mr, nr, n_tiles, .. } = best(isa);
         assert_eq!(columns.start % nr, 0, "columns start inside a panel");
-        let panel_len = self.k.div_ceil(QUAD) * QUAD * nr;
+        let panel_len = variant.panel_len(self.k);
+        let (tile_rows, b) = (mr * n_tiles, &self.b[columns.start / nr * panel_len..]);
         let block = (BLOCK_BYTES / self.k.max(1) / mr).max(n_tiles) * mr;
-        for first in rows.clone().step_by(block) {
-            for column in columns.clone().step_by(nr) {
+        // Loops without divisions, which would take as long as a short row.
+        let mut first = rows.start;
+        while first < rows.end {
+            let last = rows.end.min(first + block);
+            let (mut column, mut panels) = (columns.start, b);
+            while column < columns.end {
+                let (panel, rest) = panels.split_at(panel_len);
                 let own = column..columns.end.min(column + nr);
-                let b = &self.b[column / nr * panel_len..][..panel_len];
-                for row in (first..rows.end.min(first + block)).step_by(mr * n_tiles) {
-                    let tile_rows = row..rows.end.min(row + mr * n_tiles).min(first + block);
+                let mut row = first;
+                while row < last {
+                    let tile_rows = row..last.min(row + tile_rows);
                     let start = match self.start {
                         Start::Zero => Start::Zero,
                         Start::ByColumn(start) => Start::ByColumn(&start[own.clone()]),
@@ -265,9 +322,12 @@ impl Gemm<'_> {
                     let at = (row - rows.start) * stride + own.start - columns.start;
                     let (n_rows, n) = (tile_rows.len(), own.len());
                     let to = to.part((tile_rows, own.clone()), at);
-                    tile(isa, &self.rows(row), b, Tile { n_rows, n, start, to, stride });
+                    tile(isa, &self.rows(row), panel, Tile { n_rows, n, start, to, stride });
+                    row += n_rows;
                 }
+                (column, panels) = (own.end, rest);
             }
+            first = last;
         }
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::columns::interleave;
-use super::{MAX_NR, QUAD, best};
+use super::{MASKED, MAX_NR, QUAD, Variant, best};
 use crate::{Isa, Task, words};
 
 /// A matrix `[k, n]` of signed or unsigned bytes: element `(p, j)` is
@@ -22,6 +22,8 @@ pub struct Bytes<'a> {
 
 /// Bytes read at once.
 const PIECE: usize = 1 << 22;
+/// Rows per mask.
+const ROWS: usize = MASKED * QUAD;
 
 impl Bytes<'_> {
     /// The matrix of these rows and columns.
@@ -38,11 +40,11 @@ impl Bytes<'_> {
 /// Bytes of a packed B.
 #[must_use]
 pub fn packed_b_len(isa: Isa, k: usize, n: usize) -> usize {
-    let nr = best(isa).nr;
-    n.div_ceil(nr) * nr * k.div_ceil(QUAD) * QUAD
+    let variant = best(isa);
+    n.div_ceil(variant.nr) * variant.panel_len(k)
 }
 
-/// Packs B into consecutive panels `[k/4][nr][4]`, padded with zeros. Each byte is
+/// Packs B into consecutive panels `[k/4][nr][4]`, padded with zeros, and masks if the variant has them. Each byte is
 /// XORed with `flip` first: 0x80 converts unsigned bytes to signed ones that are 128 less, 0 keeps them.
 ///
 /// # Panics
@@ -62,12 +64,12 @@ pub fn pack_b_while(
     packed: &mut [u8],
     may_continue: impl Fn() -> bool,
 ) {
-    let nr = best(isa).nr;
+    let variant = best(isa);
+    let (nr, panel_len) = (variant.nr, variant.panel_len(b.k).max(1));
     let packed = &mut packed[..packed_b_len(isa, b.k, b.n)];
-    let panel_len = (b.k.div_ceil(QUAD) * QUAD * nr).max(1);
     let n_panels = (PIECE / panel_len).max(1);
     // All rows of some panels, or some rows of one.
-    let n_rows = if n_panels > 1 { b.k.max(1) } else { PIECE / nr / QUAD * QUAD };
+    let n_rows = if n_panels > 1 { b.k.max(1) } else { PIECE / nr / ROWS * ROWS };
     for (i, panels) in packed.chunks_mut(n_panels * panel_len).enumerate() {
         let columns = i * n_panels * nr..b.n.min((i + 1) * n_panels * nr);
         for first in (0..b.k).step_by(n_rows) {
@@ -75,11 +77,7 @@ pub fn pack_b_while(
                 return;
             }
             let part = b.part(first..b.k.min(first + n_rows), columns.clone());
-            let packed = match n_panels {
-                1 => &mut panels[first * nr..][..part.k.div_ceil(QUAD) * QUAD * nr],
-                _ => &mut *panels,
-            };
-            isa.run(Packing { b: &part, flip, nr, packed });
+            isa.run(Packing { b: &part, flip, variant, first, panels, k: b.k });
         }
     }
 }
@@ -119,12 +117,14 @@ pub fn column_sums_while(
     }
 }
 
-/// Panels to be packed.
+/// Panels of `k` rows, of which those from `first` are packed.
 struct Packing<'a> {
     b: &'a Bytes<'a>,
     flip: u8,
-    nr: usize,
-    packed: &'a mut [u8],
+    variant: Variant,
+    first: usize,
+    panels: &'a mut [u8],
+    k: usize,
 }
 
 impl Task for Packing<'_> {
@@ -132,23 +132,49 @@ impl Task for Packing<'_> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { b, flip, nr, packed } = self;
-        let panel_len = b.k.div_ceil(QUAD) * QUAD * nr;
-        let panels = packed.chunks_exact_mut(panel_len.max(1));
-        for (first, panel) in (0..b.n).step_by(nr).zip(panels) {
-            let columns = first..b.n.min(first + nr);
-            let quads = panel.as_chunks_mut::<QUAD>().0;
+        let Self { b, flip, variant, first, panels, k } = self;
+        let nr = variant.nr;
+        let panels = panels.chunks_exact_mut(variant.panel_len(k).max(1));
+        for (column, panel) in (0..b.n).step_by(nr).zip(panels) {
+            let columns = column..b.n.min(column + nr);
+            let (quads, masks) = panel.split_at_mut(variant.quads_len(k));
+            let quads = &mut quads[first * nr..][..variant.quads_len(b.k)];
+            let quads = quads.as_chunks_mut::<QUAD>().0;
             match b.strides {
                 [1, stride] => {
                     let columns = columns.map(|j| &b.data[j * stride..][..b.k]);
                     let flips = u32::from_ne_bytes([flip; QUAD]);
-                    words::interleave(columns, flip, |word| word ^ flips, (nr, quads));
+                    words::interleave(columns, flip, |word| word ^ flips, (nr, &mut *quads));
                 }
                 [_, 1] => b.rows(columns, flip, nr, quads),
                 _ => b.elements(columns, flip, nr, quads),
             }
+            if variant.has_masks {
+                let masks = masks.as_chunks_mut().0.iter_mut().skip(first / ROWS);
+                for (mask, quads) in masks.zip(quads.chunks(MASKED * nr)) {
+                    *mask = self::mask(quads, nr).to_le_bytes();
+                }
+            }
         }
     }
+}
+
+/// The most that the positive, or the negative, bytes of a pair may add up to: 128 · 255 < 2¹⁵.
+const MAX_PAIR: i16 = 128;
+
+/// A bit for each `nr` quads of signed bytes whose pairs saturate with no unsigned ones.
+#[inline(always)]
+fn mask(quads: &[[u8; QUAD]], nr: usize) -> u64 {
+    quads.chunks_exact(nr).enumerate().fold(0, |mask, (i, quads)| {
+        let (mut most, mut least) = (0, 0);
+        for &[a, b] in quads.as_flattened().as_chunks().0 {
+            let pair = i16::from_le_bytes([a, b]);
+            let (a, b) = (pair << 8 >> 8, pair >> 8);
+            most = a.max(0).wrapping_add(b.max(0)).max(most);
+            least = a.min(0).wrapping_add(b.min(0)).min(least);
+        }
+        mask | u64::from(most <= MAX_PAIR && least >= -MAX_PAIR) << i
+    })
 }
 
 impl Bytes<'_> {

@@ -55,9 +55,10 @@ fn packed(isa: Isa, b: &Bytes<'_>, flip: u8) -> Vec<u8> {
 }
 
 /// Overwrites what pads the last four terms of panels: it must not matter.
-fn pad(packed: &mut [u8], k: usize, nr: usize) {
-    for panel in packed.chunks_exact_mut((k.div_ceil(4) * 4 * nr).max(1)) {
-        for (p, quads) in panel.chunks_exact_mut(4 * nr).enumerate() {
+fn pad(packed: &mut [u8], k: usize, variant: Variant) {
+    let (nr, quads_len) = (variant.nr, variant.quads_len(k));
+    for panel in packed.chunks_exact_mut(variant.panel_len(k).max(1)) {
+        for (p, quads) in panel[..quads_len].chunks_exact_mut(4 * nr).enumerate() {
             quads
                 .as_chunks_mut::<4>()
                 .0
@@ -69,14 +70,14 @@ fn pad(packed: &mut [u8], k: usize, nr: usize) {
 
 /// Called by the ladder for each variant: every edge size, exactly.
 pub(super) fn agrees_with_generic(isa: Isa) {
-    let Variant { mr, nr, n_tiles, .. } = super::best(isa);
+    let variant @ Variant { mr, nr, n_tiles, .. } = super::best(isa);
     let edges = [mr, 2 * mr, mr * n_tiles].into_iter().flat_map(|m| m - 1..=m + 1);
     for m in (1..=2 * mr.min(10) + 1).chain(edges) {
         for n in [1, nr - 1, nr, nr + 1, 2 * nr] {
             for k in [0, 1, 3, 4, 7, 33, 64, 257] {
                 let (a, b) = (bytes(m * k, 1), bytes(k * n, 2));
                 let mut packed = packed(isa, &Bytes { data: &b, k, n, strides: [n, 1] }, 0);
-                pad(&mut packed, k, nr);
+                pad(&mut packed, k, variant);
                 let start: Vec<_> = bytes(m.max(n), 3).into_iter().map(i32::from).collect();
                 for (signs, start) in [
                     (Signs::UnsignedA, Start::ByColumn(&start)),
@@ -151,16 +152,45 @@ fn large_matrices_are_packed_and_summed_in_pieces() {
     }
 }
 
+/// The row, column and value of each element of panels, padding included.
+fn elements(variant: Variant, k: usize, packed: &[u8]) -> impl Iterator<Item = (usize, usize, u8)> {
+    let (nr, quads_len) = (variant.nr, variant.quads_len(k));
+    let panels = packed.chunks_exact(variant.panel_len(k).max(1)).enumerate();
+    panels.flat_map(move |(panel, bytes)| {
+        bytes[..quads_len]
+            .iter()
+            .enumerate()
+            .map(move |(i, &byte)| (i / (4 * nr) * 4 + i % 4, panel * nr + i / 4 % nr, byte))
+    })
+}
+
+/// A bit of a mask is set if no sum of two products with bytes of 255 or 0 saturates.
+fn masks_are_of_pairs_that_fit(variant: Variant, k: usize, packed: &[u8]) {
+    for panel in packed.chunks_exact(variant.panel_len(k).max(1)) {
+        let (quads, masks) = panel.split_at(variant.quads_len(k));
+        for (q, quads) in quads.chunks_exact(4 * variant.nr).enumerate() {
+            let fits = quads.as_chunks::<2>().0.iter().all(|pair| {
+                let [a, b] = pair.map(|byte| i32::from(byte.cast_signed()));
+                let sums = [a.max(0) + b.max(0), a.min(0) + b.min(0)].map(|sum| 255 * sum);
+                sums.iter().all(|&sum| i16::try_from(sum).is_ok())
+            });
+            assert_eq!(masks[q / 8] >> (q % 8) & 1 == 1, fits, "quad {q} of {k} rows");
+        }
+    }
+}
+
 fn panels_and_sums(isa: Isa, flip: u8, [k, n]: [usize; 2], strides: [usize; 2]) {
     let data = bytes(k * n * 2 + 3 * (k + n), 5);
     let b = Bytes { data: &data, k, n, strides };
-    let nr = super::best(isa).nr;
     let at = |p: usize, j: usize| data[p * strides[0] + j * strides[1]] ^ flip;
-    for (i, &byte) in packed(isa, &b, flip).iter().enumerate() {
-        let (panel, rest) = (i / (k.div_ceil(4) * 4 * nr), i % (k.div_ceil(4) * 4 * nr));
-        let (p, j) = (rest / (4 * nr) * 4 + rest % 4, panel * nr + rest / 4 % nr);
+    let variant = super::best(isa);
+    let packed = packed(isa, &b, flip);
+    for (p, j, byte) in elements(variant, k, &packed) {
         let expected = if p < k && j < n { at(p, j) } else { 0 };
         assert_eq!(byte, expected, "{isa:?} {k}x{n} {strides:?}: [{p}, {j}]");
+    }
+    if variant.has_masks {
+        masks_are_of_pairs_that_fit(variant, k, &packed);
     }
     let mut sums = vec![7; n];
     column_sums(isa, &b, flip, &mut sums);
@@ -260,12 +290,9 @@ fn columns_are_the_inputs_of_outputs() {
             let whole = Bytes { data: &expected[2..], k, n, strides: [n_outputs, 1] };
             let mut found = vec![0; columns.packed_len(isa, n)];
             columns.pack(isa, outputs, &mut found);
-            let nr = super::best(isa).nr;
-            for (at, found) in found.iter().enumerate() {
-                let (panel, rest) = (at / (k.div_ceil(4) * 4 * nr), at % (k.div_ceil(4) * 4 * nr));
-                let (p, j) = (rest / (4 * nr) * 4 + rest % 4, panel * nr + rest / 4 % nr);
+            for (p, j, found) in elements(super::best(isa), k, &found) {
                 if p < k && j < n {
-                    assert_eq!(*found, whole.data[p * n_outputs + j] ^ flip, "{isa:?} {p} {j}");
+                    assert_eq!(found, whole.data[p * n_outputs + j] ^ flip, "{isa:?} {p} {j}");
                 }
             }
         }

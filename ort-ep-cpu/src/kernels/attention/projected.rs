@@ -23,7 +23,7 @@ use crate::epilogue::Epilogue;
 use crate::extended::eval_extended;
 use crate::kernels::{Compiled, Compiler};
 use crate::product::{self, Product, pack_right};
-use crate::scheme::scale_at;
+use crate::scheme::{scale_at, scaled_factors};
 
 /// Where the inputs behind the projection's stand.
 #[derive(Clone, Copy, Debug)]
@@ -265,9 +265,7 @@ fn project_bytes(
     let left = Left::of(inputs.tensor(0)?, inputs.optional_tensor(ZEROS[0])?, room);
     let (x_scale, scales) = (inputs.tensor(SCALES[0])?, inputs.tensor(SCALES[1])?);
     let x_scale = scale_at(x_scale, 0)?;
-    for (j, factor) in factors.iter_mut().enumerate() {
-        *factor = x_scale * scale_at(scales, if scales.len() == 1 { 0 } else { j })?;
-    }
+    scaled_factors(scales, x_scale, factors)?;
     let (isa, factors) = (product.cpu.isa, &*factors);
     product.run((left, None), y, (threads, scratch), |columns, sums, y| {
         let bias = bias.map(|bias| &bias[columns.clone()]);

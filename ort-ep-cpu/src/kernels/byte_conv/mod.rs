@@ -268,8 +268,9 @@ impl ByteConv {
             let what = "one value, or one per channel is needed";
             return Err(OpError::InputValue { index: 4, what }.into());
         }
-        for (factor, w) in factors.iter_mut().zip(w.iter().cycle()) {
-            *factor = x * w / y;
+        match w {
+            &[w] => factors.fill(x * w / y),
+            _ => factors.iter_mut().zip(w).for_each(|(factor, w)| *factor = x * w / y),
         }
         Ok(())
     }
@@ -277,7 +278,7 @@ impl ByteConv {
     /// Elements of scratch per thread.
     fn scratch_len(&self, geometry: &Geometry) -> usize {
         match self.filters.form {
-            Form::Rows(_) => planes::scratch_len(geometry),
+            Form::Rows(_) => planes::scratch_len(self.cpu.isa, geometry),
             Form::Right(_) => rows::scratch_len(self.cpu.isa, geometry),
             Form::Depthwise { are_channels_last: false, .. } => {
                 depthwise::planes_scratch_len(geometry)

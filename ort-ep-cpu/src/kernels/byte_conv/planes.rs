@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use ort_ep::Threads;
-use ort_kernels::gemm_i8::{Columns, Gemm, Signs, Start, Zeros};
+use ort_kernels::Isa;
+use ort_kernels::gemm_i8::{Columns, Gemm, Signs, Start, Zeros, packed_b_len};
 
 use super::{ByteConv, Channels, Finish, Geometry, Operands};
 use crate::cpu::{Team, n_parts};
@@ -18,8 +19,8 @@ const MIN_COLUMNS: usize = 32;
 const MAX_PACKED: usize = 1 << 23;
 
 /// Elements of scratch per thread: columns, ones, the sums of the columns, and sums.
-pub(super) fn scratch_len(geometry: &Geometry) -> usize {
-    panels_len(geometry) + ones_len(geometry) + COLUMNS + geometry.filters * COLUMNS
+pub(super) fn scratch_len(isa: Isa, geometry: &Geometry) -> usize {
+    panels_len(isa, geometry) + ones_len(geometry) + COLUMNS + geometry.filters * COLUMNS
 }
 
 /// A row of ones, in units of four bytes.
@@ -28,8 +29,8 @@ fn ones_len(geometry: &Geometry) -> usize {
 }
 
 /// The columns, in units of four bytes.
-fn panels_len(geometry: &Geometry) -> usize {
-    geometry.k.div_ceil(4) * COLUMNS
+fn panels_len(isa: Isa, geometry: &Geometry) -> usize {
+    packed_b_len(isa, geometry.k, COLUMNS).div_ceil(4)
 }
 
 /// Computes `y`: `[images, group, filters, positions]`. `finish` converts sums to results.
@@ -46,7 +47,7 @@ pub(super) fn compute<T: Send>(
     let n_parts = n_parts(threads, cost).div_ceil(n_products);
     let cut = Cut::new(kernel.cpu.isa, [m, n], n_parts, Along::Columns);
     let team = Team::new(threads, n_products * cut.n_parts());
-    let team = team.with_scratch(scratch, scratch_len(geometry));
+    let team = team.with_scratch(scratch, scratch_len(kernel.cpu.isa, geometry));
     let products = y.chunks_exact_mut(m * n).enumerate();
     let parts = products.flat_map(|(i, y)| cut.parts(y).map(move |part| (i, part)));
     team.run(parts, |(i, part), scratch| {
@@ -68,7 +69,7 @@ fn part<T>(
     let image = &operands.x[i * image_len..][..image_len];
     let columns = Columns { image, channels, axes, padding, flip };
     let first = i % kernel.group * filters;
-    let (panels, sums) = scratch.split_at_mut(panels_len(geometry));
+    let (panels, sums) = scratch.split_at_mut(panels_len(kernel.cpu.isa, geometry));
     let panels: &mut [u8] = bytemuck::cast_slice_mut(panels);
     let (ones, sums) = sums.split_at_mut(ones_len(geometry));
     let ones: &mut [u8] = &mut bytemuck::cast_slice_mut(ones)[..k];

@@ -28,7 +28,7 @@ pub(super) fn pack(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Pa
     let (isa, k) = (compiler.cpu.isa, channels * taps);
     let recipe = Recipe {
         name: "gemm_i8/b",
-        parameters: vec![variant(isa).nr as u64, 2],
+        parameters: vec![variant(isa).layout(), 2],
         n_bytes: packed_b_len(isa, k, n),
     };
     // Allocated here, as packing cannot fail. Nothing is written to it if the packed form exists already.
