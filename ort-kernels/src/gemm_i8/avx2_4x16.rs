@@ -1,4 +1,4 @@
-//! 4 rows by 16 columns: 8 accumulators; one call computes many such tiles. Two products are added in 16 bits where B's mask says that none saturates;
+//! 4 rows by 16 columns: 8 accumulators; one call computes the tiles of a block. Two products are added in 16 bits where B's mask says that none saturates;
 //! elsewhere bytes are widened first, the even bytes of each four in one register, the odd ones in another.
 
 use super::{MASKED, QUAD, Rows, Signs, Start, Tile, To, Variant, from_sums};
@@ -14,10 +14,9 @@ use std::arch::x86_64::{
 };
 
 pub(super) const VARIANT: Variant =
-    Variant { name: "avx2_4x16", mr: MR, n_tiles: N_TILES, nr: NR, has_masks: true };
+    Variant { name: "avx2_4x16", mr: MR, n_tiles: 1, nr: NR, has_masks: true, is_blocked: true };
 const MR: usize = 4;
 const NR: usize = 16;
-const N_TILES: usize = 8;
 /// Bytes per register.
 const BYTES: usize = 32;
 /// Words of 32 bits per register.
@@ -25,17 +24,28 @@ const LANES: usize = 8;
 
 pub(super) fn tile(token: Avx2, rows: &Rows<'_>, b: &[u8], mut tile: Tile<'_>) {
     if let To::AnyQuantized(..) = tile.to {
-        return from_sums::<{ MR * N_TILES }>(Isa::Avx2(token), tile, |sums| {
-            self::tile(token, rows, b, sums);
-        });
+        return any_quantized(token, rows, b, tile);
     }
-    let n_whole = tile.n_rows / MR * MR;
-    if n_whole > 0 {
-        by_rows!(rows, MR, [1 2 3 4] => product(token, rows, b, tile.part(0..n_whole)));
+    let (whole, n) = (tile.n_rows / MR * MR, tile.n);
+    if whole > 0 {
+        by_rows!(rows, MR, [1 2 3 4] => product(token, rows, b, tile.part(0..whole, 0..n)));
     }
-    if n_whole < tile.n_rows {
-        let (rows, tile) = (rows.after(n_whole), tile.part(n_whole..tile.n_rows));
+    if whole < tile.n_rows {
+        let (rows, tile) = (rows.after(whole), tile.part(whole..tile.n_rows, 0..n));
         by_rows!(rows, tile.n_rows, [1 2 3] => product(token, &rows, b, tile));
+    }
+}
+
+/// The same for factors that are not all finite, tile by tile.
+fn any_quantized(token: Avx2, rows: &Rows<'_>, b: &[u8], mut tile: Tile<'_>) {
+    let panel_len = VARIANT.panel_len(rows.k);
+    for (i, column) in (0..tile.n).step_by(NR).enumerate() {
+        let (b, columns) = (&b[i * panel_len..], column..tile.n.min(column + NR));
+        for row in (0..tile.n_rows).step_by(MR) {
+            let own = row..tile.n_rows.min(row + MR);
+            let (rows, part) = (rows.after(row), tile.part(own, columns.clone()));
+            from_sums::<MR>(Isa::Avx2(token), part, |sums| self::tile(token, &rows, b, sums));
+        }
     }
 }
 
@@ -99,18 +109,18 @@ fn store_piece<const N: usize>(y: &mut &mut [u8], bytes: &mut &[u8]) {
 type Row = [__m256i; 2];
 
 features! { Avx2 enabled
-    /// The initial values of the sums of the rows from `first` and `n` columns.
+    /// The initial values of the sums of `n` columns from `column`, of the rows from `row`.
     #[inline]
-    fn initial<const R: usize>(start: Start<'_>, first: usize, n: usize) -> [Row; R] {
+    fn initial<const R: usize>(start: Start<'_>, [row, column]: [usize; 2], n: usize) -> [Row; R] {
         let mut sums = [[_mm256_setzero_si256(); 2]; R];
         match start {
             Start::Zero => {}
             Start::ByColumn(start) => {
-                let [low, high] = load_columns(bytemuck::cast_slice(&start[..n]));
+                let [low, high] = load_columns(bytemuck::cast_slice(&start[column..][..n]));
                 sums = [[_mm256_castps_si256(low), _mm256_castps_si256(high)]; R];
             }
             Start::ByRow(start) => {
-                let start = &start[first..][..R];
+                let start = &start[row..][..R];
                 for r in 0..R {
                     sums[r] = [_mm256_set1_epi32(start[r]); 2];
                 }
@@ -135,12 +145,13 @@ features! { Avx2 enabled
     }
 }
 
-/// Writes the quantized values of the rows from `$first`: a macro, because passing sums to a function would keep them in memory.
+/// Writes the quantized values of the rows from `$first` and columns `$columns`: a macro, because passing sums to a
+/// function would keep them in memory.
 macro_rules! write_quantized {
-    ($sums:ident of $rows:ident from $first:ident, $tile:ident, $to:ident, $y:ident) => {
+    ($sums:ident of $rows:ident from $first:ident, $columns:ident, $stride:expr, $to:ident, $y:ident) => {
         let mut factors = [[_mm256_setzero_ps(); 2]; 2];
         if let Scales::ByColumn(all) = $to.factors {
-            factors = [load_columns(&all[..$tile.n]); 2];
+            factors = [load_columns(&all[$columns.clone()]); 2];
         }
         each_row!(r of pairs of $rows => {
             // The last row may be a pair with itself.
@@ -150,9 +161,9 @@ macro_rules! write_quantized {
             }
             let last = if r + 1 < $rows { $sums[r + 1] } else { $sums[r] };
             let bytes = quantized_rows([$sums[r], last], factors, $to);
-            store_row(&mut $y[row * $tile.stride..][..$tile.n], &bytes, 0);
+            store_row(&mut $y[row * $stride..][$columns.clone()], &bytes, 0);
             if other > row {
-                store_row(&mut $y[other * $tile.stride..][..$tile.n], &bytes, NR);
+                store_row(&mut $y[other * $stride..][$columns.clone()], &bytes, NR);
             }
         });
     };
@@ -212,53 +223,60 @@ features! { Avx2 enabled
 }
 
 kernel! {
-    /// The results of tiles of `R` rows; `b: [k/4][16][4]` and masks.
+    /// The results of tiles of `R` rows, panel by panel: `b: [k/4][16][4]` and masks.
     Avx2 => fn product<const R: usize, const SIGNED: bool>(
         rows: &Rows<'_>,
         b: &[u8],
         tile: Tile<'_>,
     ) {
-        let mut tile = tile;
-        let (b, masks) = b.split_at(rows.k.div_ceil(QUAD) * QUAD * NR);
-        let b = b.as_chunks::<BYTES>().0.as_chunks::<2>().0;
-        let masks = masks.as_chunks().0;
-        for first in (0..tile.n_rows).step_by(R) {
-            let (a, rest) = rows.after(first).quads::<R>();
-            let mut sums: [Row; R] = initial(tile.start, first, tile.n);
-            let (b, last) = b.split_at(rows.k / QUAD);
-            for (i, mask) in (0..b.len()).step_by(MASKED).zip(masks) {
-                let all = u64::MAX >> MASKED.saturating_sub(b.len() - i);
-                let fit = if SIGNED { 0 } else { u64::from_le_bytes(*mask) };
-                let mut pairs = all & fit;
-                while pairs > 0 {
-                    let q = i + pairs.trailing_zeros() as usize;
-                    sums = add_pairs(sums, each(&a, q), &b[q]);
-                    pairs &= pairs - 1;
+        let Tile { n_rows, n, start, mut to, stride } = tile;
+        let (quads_len, panel_len) = (VARIANT.quads_len(rows.k), VARIANT.panel_len(rows.k));
+        let (mut column, mut panels) = (0, b);
+        while column < n {
+            let columns = column..n.min(column + NR);
+            let (b, masks) = panels[..panel_len].split_at(quads_len);
+            let (b, last) = b.as_chunks::<BYTES>().0.as_chunks::<2>().0.split_at(rows.k / QUAD);
+            let masks = masks.as_chunks().0;
+            let mut first = 0;
+            while first < n_rows {
+                let (a, rest) = rows.after(first).quads::<R>();
+                let mut sums: [Row; R] = initial(start, [first, column], columns.len());
+                for (i, mask) in (0..b.len()).step_by(MASKED).zip(masks) {
+                    let all = u64::MAX >> MASKED.saturating_sub(b.len() - i);
+                    let fit = if SIGNED { 0 } else { u64::from_le_bytes(*mask) };
+                    let mut pairs = all & fit;
+                    while pairs > 0 {
+                        let q = i + pairs.trailing_zeros() as usize;
+                        sums = add_pairs(sums, each(&a, q), &b[q]);
+                        pairs &= pairs - 1;
+                    }
+                    let mut others = all & !fit;
+                    while others > 0 {
+                        let q = i + others.trailing_zeros() as usize;
+                        sums = add::<R, SIGNED>(sums, each(&a, q), &b[q]);
+                        others &= others - 1;
+                    }
                 }
-                let mut others = all & !fit;
-                while others > 0 {
-                    let q = i + others.trailing_zeros() as usize;
-                    sums = add::<R, SIGNED>(sums, each(&a, q), &b[q]);
-                    others &= others - 1;
+                if let [last] = last {
+                    sums = add::<R, SIGNED>(sums, rest, last);
                 }
+                match &mut to {
+                    To::Sums(c) => {
+                        each_row!(r of R => {
+                            let c = &mut c[(first + r) * stride..][columns.clone()];
+                            let c = bytemuck::cast_slice_mut(c);
+                            let (low, high) = c.split_at_mut(c.len().min(LANES));
+                            store8(low, _mm256_castsi256_ps(sums[r][0]));
+                            store8(high, _mm256_castsi256_ps(sums[r][1]));
+                        });
+                    }
+                    To::Quantized(to, y) | To::AnyQuantized(to, y) => {
+                        write_quantized!(sums of R from first, columns, stride, to, y);
+                    }
+                }
+                first += R;
             }
-            if let [last] = last {
-                sums = add::<R, SIGNED>(sums, rest, last);
-            }
-            match &mut tile.to {
-                To::Sums(c) => {
-                    each_row!(r of R => {
-                        let c = &mut c[(first + r) * tile.stride..][..tile.n];
-                        let c = bytemuck::cast_slice_mut(c);
-                        let (low, high) = c.split_at_mut(c.len().min(LANES));
-                        store8(low, _mm256_castsi256_ps(sums[r][0]));
-                        store8(high, _mm256_castsi256_ps(sums[r][1]));
-                    });
-                }
-                To::Quantized(to, y) | To::AnyQuantized(to, y) => {
-                    write_quantized!(sums of R from first, tile, to, y);
-                }
-            }
+            (column, panels) = (columns.end, &panels[panel_len..]);
         }
     }
 }

@@ -14,7 +14,7 @@ use std::arch::x86_64::{
 };
 
 pub(super) const VARIANT: Variant =
-    Variant { name: "avx512vnni_10x32", mr: MR, n_tiles: 1, nr: NR, has_masks: false };
+    Variant { name: "avx512vnni_10x32", mr: MR, n_tiles: 1, nr: NR, has_masks: false, is_blocked: false };
 const MR: usize = 10;
 const NR: usize = 32;
 /// Bytes per register.

@@ -35,11 +35,13 @@
 
 mod columns;
 mod pack;
+mod variant;
 
 pub use columns::Columns;
 pub use pack::{
     Bytes, Zeros, column_sums, column_sums_while, pack_b, pack_b_while, packed_b_len, row_sum,
 };
+pub use variant::Variant;
 
 use crate::quantize::Requantize;
 use crate::{Isa, Task};
@@ -51,47 +53,11 @@ const QUAD: usize = 4;
 const MASKED: usize = 64;
 /// Columns of the widest panel.
 const MAX_NR: usize = 32;
-/// Bytes per line of a cache.
-const LINE: usize = 64;
 /// The least rows and terms for which matrix tiles are faster than dot products, on a Sapphire Rapids.
 const TILED_ROWS: usize = 5;
 const TILED_K: usize = 33;
 /// Bytes of A that are multiplied with all panels before the next rows.
 const BLOCK_BYTES: usize = 16 << 10;
-
-/// A register tile: its name, rows and columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Variant {
-    /// `<isa>_<rows>x<columns>`, the name of its file.
-    pub name: &'static str,
-    /// The maximum number of rows per tile.
-    pub mr: usize,
-    /// The maximum number of tiles, one below the other, that are computed together.
-    pub n_tiles: usize,
-    /// Columns per panel of B.
-    pub nr: usize,
-    /// Whether panels end with masks of the quads whose products can be added in 16 bits.
-    pub has_masks: bool,
-}
-
-impl Variant {
-    /// The layout of panels, as a number: variants with equal ones share packed matrices.
-    #[must_use]
-    pub fn layout(&self) -> u64 {
-        2 * self.nr as u64 + u64::from(self.has_masks)
-    }
-
-    /// Bytes of the quads of a panel.
-    fn quads_len(&self, k: usize) -> usize {
-        k.div_ceil(QUAD) * QUAD * self.nr
-    }
-
-    /// Bytes of a panel: quads, and masks in whole lines of a cache.
-    fn panel_len(&self, k: usize) -> usize {
-        let n_masks = if self.has_masks { k.div_ceil(QUAD * MASKED) } else { 0 };
-        self.quads_len(k) + (n_masks * size_of::<u64>()).next_multiple_of(LINE)
-    }
-}
 
 /// Which operand is signed; the other is unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +114,7 @@ impl Rows<'_> {
     }
 }
 
-/// Tiles of results: up to `mr` rows for each of up to `n_tiles`, up to `nr` columns.
+/// Tiles of results: up to `mr` rows for each of up to `n_tiles`, up to `nr` columns; or those of a block.
 #[derive(Debug)]
 struct Tile<'a> {
     n_rows: usize,
@@ -170,17 +136,25 @@ enum To<'a> {
     AnyQuantized(Requantize<'a>, &'a mut [u8]),
 }
 
+impl Start<'_> {
+    /// The initial values of these rows and columns.
+    fn part(self, rows: Range<usize>, columns: Range<usize>) -> Self {
+        match self {
+            Self::Zero => Self::Zero,
+            Self::ByColumn(start) => Self::ByColumn(&start[columns]),
+            Self::ByRow(start) => Self::ByRow(&start[rows]),
+        }
+    }
+}
+
 impl Tile<'_> {
-    /// These rows of it.
+    /// These rows and columns of it.
     #[cfg(target_arch = "x86_64")]
-    fn part(&mut self, rows: Range<usize>) -> Tile<'_> {
-        let Self { n, stride, .. } = *self;
-        let start = match self.start {
-            Start::ByRow(start) => Start::ByRow(&start[rows.clone()]),
-            start => start,
-        };
-        let to = self.to.part((rows.clone(), 0..n), rows.start * stride);
-        Tile { n_rows: rows.len(), n, start, to, stride }
+    fn part(&mut self, rows: Range<usize>, columns: Range<usize>) -> Tile<'_> {
+        let (n_rows, n, stride) = (rows.len(), columns.len(), self.stride);
+        let start = self.start.part(rows.clone(), columns.clone());
+        let at = rows.start * stride + columns.start;
+        Tile { n_rows, n, start, to: self.to.part((rows, columns), at), stride }
     }
 }
 
@@ -298,34 +272,32 @@ impl Gemm<'_> {
     /// Computes `to`, tile by tile.
     fn tiles(&self, (rows, columns): (Range<usize>, Range<usize>), mut to: To<'_>, stride: usize) {
         let isa = self.isa(rows.len());
-        let variant @ Variant { mr, nr, n_tiles, .. } = best(isa);
+        let variant @ Variant { mr, nr, n_tiles, is_blocked, .. } = best(isa);
         assert_eq!(columns.start % nr, 0, "columns start inside a panel");
         let panel_len = variant.panel_len(self.k);
-        let (tile_rows, b) = (mr * n_tiles, &self.b[columns.start / nr * panel_len..]);
+        let b = &self.b[columns.start / nr * panel_len..];
         let block = (BLOCK_BYTES / self.k.max(1) / mr).max(n_tiles) * mr;
+        let (n_rows, n_columns) =
+            if is_blocked { (block, columns.len()) } else { (mr * n_tiles, nr) };
         // Loops without divisions, which would take as long as a short row.
         let mut first = rows.start;
         while first < rows.end {
             let last = rows.end.min(first + block);
             let (mut column, mut panels) = (columns.start, b);
             while column < columns.end {
-                let (panel, rest) = panels.split_at(panel_len);
-                let own = column..columns.end.min(column + nr);
+                let own = column..columns.end.min(column + n_columns);
+                let panel = if is_blocked { panels } else { &panels[..panel_len] };
                 let mut row = first;
                 while row < last {
-                    let tile_rows = row..last.min(row + tile_rows);
-                    let start = match self.start {
-                        Start::Zero => Start::Zero,
-                        Start::ByColumn(start) => Start::ByColumn(&start[own.clone()]),
-                        Start::ByRow(start) => Start::ByRow(&start[tile_rows.clone()]),
-                    };
+                    let tile_rows = row..last.min(row + n_rows);
+                    let start = self.start.part(tile_rows.clone(), own.clone());
                     let at = (row - rows.start) * stride + own.start - columns.start;
                     let (n_rows, n) = (tile_rows.len(), own.len());
                     let to = to.part((tile_rows, own.clone()), at);
                     tile(isa, &self.rows(row), panel, Tile { n_rows, n, start, to, stride });
                     row += n_rows;
                 }
-                (column, panels) = (own.end, rest);
+                (column, panels) = (own.end, &panels[panel_len..]);
             }
             first = last;
         }

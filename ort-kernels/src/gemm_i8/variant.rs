@@ -1,0 +1,42 @@
+//! What a variant computes at a time, and the layout of its panels.
+
+use super::{MASKED, QUAD};
+
+/// Bytes per line of a cache.
+const LINE: usize = 64;
+
+/// A register tile: its name, rows and columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// `<isa>_<rows>x<columns>`, the name of its file.
+    pub name: &'static str,
+    /// The maximum number of rows per tile.
+    pub mr: usize,
+    /// The maximum number of tiles, one below the other, that are computed together.
+    pub n_tiles: usize,
+    /// Columns per panel of B.
+    pub nr: usize,
+    /// Whether panels end with masks of the quads whose products can be added in 16 bits.
+    pub has_masks: bool,
+    /// Whether one call computes all tiles of a block, panel by panel.
+    pub is_blocked: bool,
+}
+
+impl Variant {
+    /// The layout of panels, as a number: variants with equal ones share packed matrices.
+    #[must_use]
+    pub fn layout(&self) -> u64 {
+        2 * self.nr as u64 + u64::from(self.has_masks)
+    }
+
+    /// Bytes of the quads of a panel.
+    pub(super) fn quads_len(&self, k: usize) -> usize {
+        k.div_ceil(QUAD) * QUAD * self.nr
+    }
+
+    /// Bytes of a panel: quads, and masks in whole lines of a cache.
+    pub(super) fn panel_len(&self, k: usize) -> usize {
+        let n_masks = if self.has_masks { k.div_ceil(QUAD * MASKED) } else { 0 };
+        self.quads_len(k) + (n_masks * size_of::<u64>()).next_multiple_of(LINE)
+    }
+}
