@@ -57,7 +57,12 @@ pub(super) fn scratch_len(isa: Isa, geometry: &Geometry) -> usize {
 
 /// Elements of scratch for the rows that a thread gathers at a time.
 fn rows_len(isa: Isa, geometry: &Geometry) -> usize {
-    (rows_at_once(isa, geometry.k) * geometry.k).div_ceil(4)
+    rows_at_once(isa, geometry.k) * padded(geometry.k) / 4
+}
+
+/// The length of gathered rows, in whole quads: what follows a row is multiplied by the zeros that pad the weights.
+fn padded(k: usize) -> usize {
+    k.next_multiple_of(4)
 }
 
 /// Computes `y`: `[images, positions, filters]`. `finish` converts sums to results.
@@ -99,22 +104,22 @@ fn part<T>(
     scratch: &mut [f32],
     finish: &impl Finish<T>,
 ) {
-    let (k, n) = (geometry.k, geometry.filters);
-    let image_len = geometry.channels * geometry.n_inputs();
+    let (k, n, image_len) = (geometry.k, geometry.filters, geometry.channels * geometry.n_inputs());
     let image = &operands.x[i * image_len..][..image_len];
     let (isa, n_rows) = (kernel.cpu.isa, rows_at_once(kernel.cpu.isa, k));
     let (read, sums) = scratch.split_at_mut(rows_len(isa, geometry));
-    let read: &mut [u8] = &mut bytemuck::cast_slice_mut(read)[..n_rows * k];
+    let read: &mut [u8] = bytemuck::cast_slice_mut(read);
     let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
     let is_direct = operands.flip == 0 && geometry.axes.iter().all(|axis| axis.is_pointwise());
-    let has_zeros = kernel.filters.has_zeros();
+    let (row_len, has_zeros) =
+        (if is_direct { k } else { padded(k) }, kernel.filters.has_zeros());
     let gemm = Gemm {
         isa,
         n,
-        k,
+        k: row_len,
         signs: Signs::UnsignedA,
         a: image,
-        a_stride: k,
+        a_stride: row_len,
         b: operands.w,
         start: Start::ByColumn(operands.start),
     };
@@ -143,7 +148,7 @@ fn part<T>(
         Gemm { a, ..gemm }.run(0..block.len(), 0..n, &mut sums[..block.len() * n]);
         for ((i, sums), y) in sums.chunks_exact_mut(n).enumerate().zip(y.chunks_exact_mut(n)) {
             if has_zeros {
-                let row_sum = row_sum(&a[i * k..][..k]);
+                let row_sum = row_sum(&a[i * row_len..][..k]);
                 for (sum, &b) in sums.iter_mut().zip(&kernel.filters.zeros) {
                     *sum = sum.wrapping_add(Zeros { a: 0, b }.by_element(row_sum));
                 }
@@ -161,12 +166,13 @@ fn gather(
     (rows, read): (Range<usize>, &mut [u8]),
 ) {
     let [_, _, axis2] = &geometry.axes;
-    let read = &mut read[..rows.len() * geometry.k];
+    let row_len = padded(geometry.k);
+    let read = &mut read[..rows.len() * row_len];
     let (mut row, mut rest) = (rows.start, &mut *read);
     while row < rows.end {
         let (line, at) = (row / axis2.output, row % axis2.output);
         let n = (axis2.output - at).min(rows.end - row);
-        let (own, others) = rest.split_at_mut(n * geometry.k);
+        let (own, others) = rest.split_at_mut(n * row_len);
         gather_line(geometry, operands, image, (line, at..at + n), own);
         (row, rest) = (row + n, others);
     }
@@ -188,7 +194,7 @@ fn gather_line(
     let len = axis2.kernel * channels;
     for t in 0..axis0.kernel * axis1.kernel {
         let (t0, t1) = (t / axis1.kernel, t % axis1.kernel);
-        let rows = read.chunks_exact_mut(geometry.k).map(|row| &mut row[t * len..][..len]);
+        let rows = read.chunks_exact_mut(padded(geometry.k)).map(|row| &mut row[t * len..][..len]);
         let Some((i0, i1)) = axis0.at(at0, t0).zip(axis1.at(at1, t1)) else {
             rows.for_each(|row| row.fill(operands.x_zero));
             continue;
