@@ -1,5 +1,6 @@
-//! 4 rows by 16 columns: 8 accumulators; one call computes the tiles of a block. Two products are added in 16 bits where B's mask says that none saturates;
-//! elsewhere bytes are widened first, the even bytes of each four in one register, the odd ones in another.
+//! 4 rows by 16 columns: 8 accumulators; one call computes the tiles of a block. Two products are added in 16 bits where
+//! B's mask says that none saturates; elsewhere bytes are widened first, the even bytes of each four in one register, the
+//! odd ones in another.
 
 use super::{MASKED, QUAD, Rows, Signs, Start, Tile, To, Variant, from_sums};
 use crate::isa::x86::{load_bytes32, load8, store_ints8, store8};
@@ -26,13 +27,19 @@ pub(super) fn tile(token: Avx2, rows: &Rows<'_>, b: &[u8], mut tile: Tile<'_>) {
     if let To::AnyQuantized(..) = tile.to {
         return any_quantized(token, rows, b, tile);
     }
-    let (whole, n) = (tile.n_rows / MR * MR, tile.n);
-    if whole > 0 {
-        by_rows!(rows, MR, [1 2 3 4] => product(token, rows, b, tile.part(0..whole, 0..n)));
-    }
-    if whole < tile.n_rows {
-        let (rows, tile) = (rows.after(whole), tile.part(whole..tile.n_rows, 0..n));
-        by_rows!(rows, tile.n_rows, [1 2 3] => product(token, &rows, b, tile));
+    let (whole, panel_len) = (tile.n_rows / MR * MR, VARIANT.panel_len(rows.k));
+    // Panel by panel if two products share them.
+    let step = if [0, tile.n_rows].contains(&whole) { tile.n } else { NR };
+    for (i, column) in (0..tile.n).step_by(step).enumerate() {
+        let (b, columns) = (&b[i * panel_len..], column..tile.n.min(column + step));
+        if whole > 0 {
+            let tile = tile.part(0..whole, columns.clone());
+            by_rows!(rows, MR, [1 2 3 4] => product(token, rows, b, tile));
+        }
+        if whole < tile.n_rows {
+            let (rows, tile) = (rows.after(whole), tile.part(whole..tile.n_rows, columns));
+            by_rows!(rows, tile.n_rows, [1 2 3] => product(token, &rows, b, tile));
+        }
     }
 }
 

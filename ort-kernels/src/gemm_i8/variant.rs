@@ -26,7 +26,7 @@ impl Variant {
     /// The layout of panels, as a number: variants with equal ones share packed matrices.
     #[must_use]
     pub fn layout(&self) -> u64 {
-        2 * self.nr as u64 + u64::from(self.has_masks)
+        self.nr as u64 | u64::from(self.has_masks) << u32::BITS
     }
 
     /// Bytes of the quads of a panel.
