@@ -27,7 +27,7 @@ fn bytes(count: usize, seed: u32) -> Vec<u8> {
 
 /// Halves two quads of three in a matrix of `n` columns, so that the pairs of those fit in 16 bits.
 fn some_halved(mut b: Vec<u8>, n: usize) -> Vec<u8> {
-    for (p, row) in b.chunks_mut(n).enumerate().filter(|(p, _)| p / 4 % 3 > 0) {
+    for (_, row) in b.chunks_mut(n).enumerate().filter(|(p, _)| p / 4 % 3 > 0) {
         row.iter_mut().for_each(|byte| *byte = (byte.cast_signed() >> 1).cast_unsigned());
     }
     b
