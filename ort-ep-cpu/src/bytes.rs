@@ -323,6 +323,7 @@ impl ByteProduct<'_> {
             k,
             a: left.bytes,
             a_stride: k,
+            a_masks: &[],
             signs: Signs::UnsignedA,
             b: panels,
             start: Start::ByColumn(start),

@@ -39,7 +39,7 @@ fn measure(isa: Isa, [m, n, k]: [usize; 3]) -> f64 {
     let mut packed = vec![0; packed_b_len(isa, k, n)];
     pack_b(isa, &Bytes { data: &b, k, n, strides: [n, 1] }, 0, &mut packed);
     let (signs, start) = (Signs::UnsignedA, Start::ByColumn(&start));
-    let gemm = Gemm { isa, n, k, signs, a: &a, a_stride: k, b: &packed, start };
+    let gemm = Gemm { isa, n, k, signs, a: &a, a_stride: k, a_masks: &[], b: &packed, start };
     let mut c = vec![0; m * n];
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {

@@ -2,7 +2,7 @@
 //! B's mask says that none saturates; elsewhere bytes are widened first, the even bytes of each four in one register, the
 //! odd ones in another.
 
-use super::{MASKED, QUAD, Rows, Signs, Start, Tile, To, Variant, from_sums};
+use super::{MASKED, QUAD, Rows, Signs, Start, Tile, To, Variant, from_sums, n_masks};
 use crate::isa::x86::{load_bytes32, load8, store_ints8, store8};
 use crate::quantize::requantize::x86::avx2::quantized;
 use crate::quantize::{Requantize, Scales};
@@ -37,10 +37,17 @@ pub(super) fn tile(token: Avx2, rows: &Rows<'_>, b: &[u8], mut tile: Tile<'_>) {
             by_rows!(rows, MR, [1 2 3 4] => product(token, rows, b, tile));
         }
         if whole < tile.n_rows {
-            let (rows, tile) = (rows.after(whole), tile.part(whole..tile.n_rows, columns));
+            let (rows, tile) = (after(rows, whole), tile.part(whole..tile.n_rows, columns));
             by_rows!(rows, tile.n_rows, [1 2 3] => product(token, &rows, b, tile));
         }
     }
+}
+
+/// The rows from row `first`.
+#[inline(always)]
+fn after<'a>(rows: &Rows<'a>, first: usize) -> Rows<'a> {
+    let masks = rows.masks.get(first / MR * n_masks(rows.k)..).unwrap_or_default();
+    Rows { a: &rows.a[first * rows.stride..], masks, ..*rows }
 }
 
 /// The same for factors that are not all finite, tile by tile.
@@ -50,7 +57,7 @@ fn any_quantized(token: Avx2, rows: &Rows<'_>, b: &[u8], mut tile: Tile<'_>) {
         let (b, columns) = (&b[i * panel_len..], column..tile.n.min(column + NR));
         for row in (0..tile.n_rows).step_by(MR) {
             let own = row..tile.n_rows.min(row + MR);
-            let (rows, part) = (rows.after(row), tile.part(own, columns.clone()));
+            let (rows, part) = (after(rows, row), tile.part(own, columns.clone()));
             from_sums::<MR>(Isa::Avx2(token), part, |sums| self::tile(token, &rows, b, sums));
         }
     }
@@ -179,7 +186,7 @@ macro_rules! write_quantized {
 features! { Avx2 enabled
     /// `sums + Σ a·b` of a quad of each row, where two products fit in 16 bits.
     #[inline]
-    fn add_pairs<const R: usize>(
+    fn add_pairs<const R: usize, const SIGNED: bool>(
         mut sums: [Row; R],
         a: [[u8; QUAD]; R],
         b: &[[u8; BYTES]; 2],
@@ -188,7 +195,11 @@ features! { Avx2 enabled
         for r in 0..R {
             let a = _mm256_set1_epi32(i32::from_le_bytes(a[r]));
             for w in 0..2 {
-                let pairs = _mm256_maddubs_epi16(a, load_bytes32(&b[w]));
+                // The unsigned operand comes first.
+                let pairs = match SIGNED {
+                    true => _mm256_maddubs_epi16(load_bytes32(&b[w]), a),
+                    false => _mm256_maddubs_epi16(a, load_bytes32(&b[w])),
+                };
                 sums[r][w] = _mm256_add_epi32(sums[r][w], _mm256_madd_epi16(pairs, ones));
             }
         }
@@ -246,15 +257,17 @@ kernel! {
             let masks = masks.as_chunks().0;
             let mut first = 0;
             while first < n_rows {
-                let (a, rest) = rows.after(first).quads::<R>();
+                let own = after(rows, first);
+                let (a, rest) = own.quads::<R>();
+                let masks = if SIGNED { own.masks } else { masks };
                 let mut sums: [Row; R] = initial(start, [first, column], columns.len());
-                for (i, mask) in (0..b.len()).step_by(MASKED).zip(masks) {
+                for (word, i) in (0..b.len()).step_by(MASKED).enumerate() {
                     let all = u64::MAX >> MASKED.saturating_sub(b.len() - i);
-                    let fit = if SIGNED { 0 } else { u64::from_le_bytes(*mask) };
+                    let fit = masks.get(word).map_or(0, |mask| u64::from_le_bytes(*mask));
                     let mut pairs = all & fit;
                     while pairs > 0 {
                         let q = i + pairs.trailing_zeros() as usize;
-                        sums = add_pairs(sums, each(&a, q), &b[q]);
+                        sums = add_pairs::<R, SIGNED>(sums, each(&a, q), &b[q]);
                         pairs &= pairs - 1;
                     }
                     let mut others = all & !fit;

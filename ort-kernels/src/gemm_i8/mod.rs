@@ -13,7 +13,8 @@
 //!
 //! **Pairs.** AVX2 adds the products of two pairs of bytes in 16 bits at once, which saturates beyond 2¹⁵. Where the
 //! variant asks for it, panels end with masks: which quads of B have pairs so small that
-//! no unsigned A saturates. The other quads are widened to 16 bits first, which takes half as long again.
+//! no unsigned A saturates; [`row_masks`] says the same about signed A. The other quads are widened to 16 bits first,
+//! which takes half as long again.
 //!
 //! **Loops.** As many rows of A as the first-level cache holds ▸ panels of B, `nr` columns wide ▸ tiles of
 //! at most `mr` rows, `n_tiles` at a time. `k` advances by four.
@@ -27,7 +28,7 @@
 //! let mut b = vec![0; packed_b_len(isa, k, n)];
 //! pack_b(isa, &Bytes { data: &[1, 0, 0, 1, 255, 255], k, n, strides: [2, 1] }, 0, &mut b);
 //! let (signs, start) = (Signs::UnsignedA, Start::ByColumn(&[10, 0]));
-//! let gemm = Gemm { isa, n, k, signs, a: &[200, 2, 3], a_stride: k, b: &b, start };
+//! let gemm = Gemm { isa, n, k, signs, a: &[200, 2, 3], a_stride: k, a_masks: &[], b: &b, start };
 //! let mut c = [0; 2];
 //! gemm.run(0..m, 0..n, &mut c);
 //! assert_eq!(c, [207, -1]);
@@ -39,13 +40,15 @@ mod variant;
 
 pub use columns::Columns;
 pub use pack::{
-    Bytes, Zeros, column_sums, column_sums_while, pack_b, pack_b_while, packed_b_len, row_sum,
+    Bytes, Zeros, column_sums, column_sums_while, pack_b, pack_b_while, packed_b_len, row_masks,
+    row_masks_len, row_sum,
 };
 pub use variant::Variant;
 
 use crate::quantize::Requantize;
 use crate::{Isa, Task};
 use std::ops::Range;
+use variant::{Mask, n_masks};
 
 /// Bytes of `k` per instruction.
 const QUAD: usize = 4;
@@ -86,6 +89,9 @@ struct Rows<'a> {
     stride: usize,
     k: usize,
     signs: Signs,
+    /// The masks of each `mr` rows, if they are known.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "no variant has masks"))]
+    masks: &'a [Mask],
 }
 
 impl<'a> Rows<'a> {
@@ -103,14 +109,6 @@ impl<'a> Rows<'a> {
             }
         }
         (whole, rest)
-    }
-}
-
-impl Rows<'_> {
-    /// The rows from row `first`.
-    #[cfg(target_arch = "x86_64")]
-    fn after(&self, first: usize) -> Self {
-        Self { a: &self.a[first * self.stride..], ..*self }
     }
 }
 
@@ -232,6 +230,8 @@ pub struct Gemm<'a> {
     pub a: &'a [u8],
     /// The row stride of A.
     pub a_stride: usize,
+    /// What [`row_masks`] wrote for the rows of A, if it is signed, or nothing.
+    pub a_masks: &'a [u8],
     /// B, packed.
     pub b: &'a [u8],
     /// The initial value of C.
@@ -313,7 +313,14 @@ impl Gemm<'_> {
 
     fn rows(&self, first: usize) -> Rows<'_> {
         let Self { k, a_stride: stride, signs, .. } = *self;
-        Rows { a: &self.a[first * stride..], stride, k, signs }
+        let mr = best(self.isa).mr;
+        let masks = match self.a_masks.as_chunks().0 {
+            masks if !masks.is_empty() && first.is_multiple_of(mr) => {
+                &masks[first / mr * n_masks(k)..]
+            }
+            _ => &[],
+        };
+        Rows { a: &self.a[first * stride..], stride, k, signs, masks }
     }
 }
 

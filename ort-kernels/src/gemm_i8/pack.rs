@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::columns::interleave;
-use super::{MASKED, MAX_NR, QUAD, Variant, best};
+use super::{MASKED, MAX_NR, Mask, QUAD, Variant, best, n_masks};
 use crate::{Isa, Task, words};
 
 /// A matrix `[k, n]` of signed or unsigned bytes: element `(p, j)` is
@@ -162,19 +162,56 @@ impl Task for Packing<'_> {
 /// The most that the positive, or the negative, bytes of a pair may add up to: 128 · 255 < 2¹⁵.
 const MAX_PAIR: i16 = 128;
 
-/// A bit for each `nr` quads of signed bytes whose pairs saturate with no unsigned ones.
+/// Whether no products of these signed bytes with unsigned ones saturate when they are added.
+#[inline(always)]
+fn fits(pair: [u8; 2]) -> bool {
+    let pair = i16::from_le_bytes(pair);
+    let (a, b) = (pair << 8 >> 8, pair >> 8);
+    a.max(0).wrapping_add(b.max(0)) <= MAX_PAIR && a.min(0).wrapping_add(b.min(0)) >= -MAX_PAIR
+}
+
+/// A bit for each `nr` quads whose pairs all fit.
 #[inline(always)]
 fn mask(quads: &[[u8; QUAD]], nr: usize) -> u64 {
     quads.chunks_exact(nr).enumerate().fold(0, |mask, (i, quads)| {
-        let (mut most, mut least) = (0, 0);
-        for &[a, b] in quads.as_flattened().as_chunks().0 {
-            let pair = i16::from_le_bytes([a, b]);
-            let (a, b) = (pair << 8 >> 8, pair >> 8);
-            most = a.max(0).wrapping_add(b.max(0)).max(most);
-            least = a.min(0).wrapping_add(b.min(0)).min(least);
-        }
-        mask | u64::from(most <= MAX_PAIR && least >= -MAX_PAIR) << i
+        let pairs = quads.as_flattened().as_chunks().0;
+        let all_fit = pairs.iter().fold(true, |all_fit, &pair| all_fit & fits(pair));
+        mask | u64::from(all_fit) << i
     })
+}
+
+/// Bytes that [`row_masks`] writes for `m` rows of `k` bytes.
+#[must_use]
+pub fn row_masks_len(isa: Isa, m: usize, k: usize) -> usize {
+    let Variant { mr, has_masks, .. } = best(isa);
+    if has_masks { m.div_ceil(mr) * n_masks(k) * size_of::<Mask>() } else { 0 }
+}
+
+/// Writes which quads of a signed A have pairs so small that no unsigned B saturates, for each `mr` contiguous rows of `k`
+/// bytes. Bytes are XORed with `flip` first.
+///
+/// # Panics
+/// If `masks` is not of [`row_masks_len`].
+pub fn row_masks(isa: Isa, a: &[u8], k: usize, flip: u8, masks: &mut [u8]) {
+    let Variant { mr, has_masks, .. } = best(isa);
+    if !has_masks || k == 0 {
+        return;
+    }
+    assert_eq!(masks.len(), row_masks_len(isa, a.len() / k, k), "masks are of another length");
+    let masks = masks.as_chunks_mut::<{ size_of::<Mask>() }>().0;
+    for (rows, masks) in a.chunks(mr * k).zip(masks.chunks_exact_mut(n_masks(k))) {
+        for (word, mask) in masks.iter_mut().enumerate() {
+            let mut bits = u64::MAX;
+            for row in rows.chunks_exact(k) {
+                let quads = row[word * ROWS..].as_chunks::<QUAD>().0;
+                for (i, &[a, b, c, d]) in quads.iter().take(MASKED).enumerate() {
+                    let pairs = [[a, b], [c, d]].map(|pair| pair.map(|byte| byte ^ flip));
+                    bits &= !(u64::from(!pairs.into_iter().all(fits)) << i);
+                }
+            }
+            *mask = bits.to_le_bytes();
+        }
+    }
 }
 
 impl Bytes<'_> {

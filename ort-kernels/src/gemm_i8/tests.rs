@@ -1,7 +1,8 @@
 //! Tests of `gemm_i8`.
 
 use super::{
-    Bytes, Columns, Gemm, Signs, Start, Variant, Zeros, column_sums, pack_b, packed_b_len, row_sum,
+    Bytes, Columns, Gemm, Signs, Start, Variant, Zeros, column_sums, pack_b, packed_b_len,
+    row_masks, row_masks_len, row_sum,
 };
 use crate::Isa;
 use crate::conv_f32::Axis;
@@ -25,12 +26,21 @@ fn bytes(count: usize, seed: u32) -> Vec<u8> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Halves two quads of three in a matrix of `n` columns, so that the pairs of those fit in 16 bits.
-fn some_halved(mut b: Vec<u8>, n: usize) -> Vec<u8> {
-    for (_, row) in b.chunks_mut(n).enumerate().filter(|(p, _)| p / 4 % 3 > 0) {
-        row.iter_mut().for_each(|byte| *byte = (byte.cast_signed() >> 1).cast_unsigned());
+/// Halves two quads of three, so that their pairs fit in 16 bits: `term(at)` is the row of B or the column of A.
+fn some_halved(mut bytes: Vec<u8>, term: impl Fn(usize) -> usize) -> Vec<u8> {
+    for (_, byte) in
+        bytes.iter_mut().enumerate().filter(|(at, _)| !(term(*at) / 4).is_multiple_of(3))
+    {
+        *byte = (byte.cast_signed() >> 1).cast_unsigned();
     }
-    b
+    bytes
+}
+
+/// What [`row_masks`] writes for rows of `k` signed bytes.
+fn masks_of(isa: Isa, a: &[u8], k: usize) -> Vec<u8> {
+    let mut masks = vec![99; row_masks_len(isa, a.len().checked_div(k).unwrap_or(0), k)];
+    row_masks(isa, a, k, 0, &mut masks);
+    masks
 }
 
 /// The contract, literally.
@@ -83,7 +93,9 @@ pub(super) fn agrees_with_generic(isa: Isa) {
     for m in (1..=2 * mr.min(10) + 1).chain(edges) {
         for n in [1, nr - 1, nr, nr + 1, 2 * nr] {
             for k in [0, 1, 3, 4, 7, 33, 64, 257] {
-                let (a, b) = (bytes(m * k, 1), some_halved(bytes(k * n, 2), n));
+                let a = some_halved(bytes(m * k, 1), |at| at % k);
+                let b = some_halved(bytes(k * n, 2), |at| at / n);
+                let masks = masks_of(isa, &a, k);
                 let mut packed = packed(isa, &Bytes { data: &b, k, n, strides: [n, 1] }, 0);
                 pad(&mut packed, k, variant);
                 let start: Vec<_> = bytes(m.max(n), 3).into_iter().map(i32::from).collect();
@@ -93,7 +105,9 @@ pub(super) fn agrees_with_generic(isa: Isa) {
                     (Signs::UnsignedA, Start::Zero),
                 ] {
                     let expected = product(signs, &a, &b, start, [m, n, k]);
-                    let gemm = Gemm { isa, n, k, signs, a: &a, a_stride: k, b: &packed, start };
+                    let a_masks = &masks;
+                    let gemm =
+                        Gemm { isa, n, k, signs, a: &a, a_stride: k, a_masks, b: &packed, start };
                     let mut c = vec![-1; m * n];
                     gemm.run(0..m, 0..n, &mut c);
                     assert_eq!(c, expected, "{isa:?} {signs:?} {m}x{n}x{k}");
@@ -216,7 +230,8 @@ fn extreme_bytes_do_not_saturate() {
                 let start = Start::ByRow(&[0]);
                 let expected = product(signs, &a, &b, start, [1, 1, k]);
                 let b = packed(isa, &Bytes { data: &b, k, n: 1, strides: [1, 1] }, 0);
-                let gemm = Gemm { isa, n: 1, k, signs, a: &a, a_stride: k, b: &b, start };
+                let gemm =
+                    Gemm { isa, n: 1, k, signs, a: &a, a_stride: k, a_masks: &[], b: &b, start };
                 let mut c = [0];
                 gemm.run(0..1, 0..1, &mut c);
                 assert_eq!(c[..], expected, "{isa:?}");
@@ -243,7 +258,7 @@ proptest! {
         for isa in Isa::all() {
             let packed = packed(isa, &view, 0x80);
             let (signs, start) = (Signs::UnsignedA, Start::ByColumn(&start));
-            let gemm = Gemm { isa, n, k, signs, a: &a, a_stride: k, b: &packed, start };
+            let gemm = Gemm { isa, n, k, signs, a: &a, a_stride: k, a_masks: &[], b: &packed, start };
             let column = (panel_cut * super::best(isa).nr).min(n / super::best(isa).nr * super::best(isa).nr);
             for rows in [0..row_cut.min(m), row_cut.min(m)..m] {
                 for columns in [0..column, column..n] {

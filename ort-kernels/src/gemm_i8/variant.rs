@@ -36,7 +36,15 @@ impl Variant {
 
     /// Bytes of a panel: quads, and masks in whole lines of a cache.
     pub(super) fn panel_len(&self, k: usize) -> usize {
-        let n_masks = if self.has_masks { k.div_ceil(QUAD * MASKED) } else { 0 };
-        self.quads_len(k) + (n_masks * size_of::<u64>()).next_multiple_of(LINE)
+        let n_masks = if self.has_masks { n_masks(k) } else { 0 };
+        self.quads_len(k) + (n_masks * size_of::<Mask>()).next_multiple_of(LINE)
     }
+}
+
+/// A bit per quad, the lowest first, little-endian.
+pub(super) type Mask = [u8; 8];
+
+/// The number of masks of `k` terms.
+pub(super) fn n_masks(k: usize) -> usize {
+    k.div_ceil(QUAD * MASKED)
 }

@@ -4,7 +4,7 @@ use ort_ep::{Packed, Recipe};
 use ort_kernels::depthwise_i8::{
     self, LANES, MAX_TAPS, n_parts, pack_each, pack_shared, packed_len,
 };
-use ort_kernels::gemm_i8::Zeros;
+use ort_kernels::gemm_i8::{Zeros, row_masks, row_masks_len, variant};
 use ort_tensor::{collected, filled};
 
 use super::{Roles, rows};
@@ -26,8 +26,8 @@ pub(super) struct Filters {
 /// How weights are packed, which selects the algorithm.
 #[derive(Debug)]
 pub(super) enum Form {
-    /// Rows of a left operand: int8 unchanged, uint8 flipped.
-    Rows(Option<Packed>),
+    /// Rows of a left operand: int8 unchanged, uint8 flipped; with their masks, if the kernel has any.
+    Rows { flipped: Option<Packed>, masks: Packed },
     /// The right operand, for rows gathered from a channels-last image.
     Right(Packed),
     /// Depthwise: quantized values minus zero points, each as the sum of `parts` signed bytes.
@@ -64,8 +64,14 @@ impl Filters {
             (true, _) => depthwise(compiler, roles.w, (&zeros, flip), (kernel, are_channels_last))?,
             (false, true) if group > 1 => return None,
             (false, true) => Form::Right(rows::pack(compiler, roles.w, flip)?),
-            (false, false) if flip == 0 => Form::Rows(None),
-            (false, false) => Form::Rows(Some(flipped(compiler, roles.w, flip)?)),
+            (false, false) => Form::Rows {
+                flipped: match flip {
+                    0 => None,
+                    _ => Some(flipped(compiler, roles.w, flip)?),
+                },
+                masks: masks(compiler, (roles.w, flip), group, [filters / group, k])
+                    .unwrap_or_default(),
+            },
         };
         let sums = sums(compiler, roles.w, (filters, k), flip)?;
         Some(Self { form, sums, zeros, k })
@@ -79,7 +85,7 @@ impl Filters {
     /// Whether images are `[N, …, C]`.
     pub(super) fn are_channels_last(&self) -> bool {
         match self.form {
-            Form::Rows(_) => false,
+            Form::Rows { .. } => false,
             Form::Right(_) => true,
             Form::Depthwise { are_channels_last, .. } => are_channels_last,
         }
@@ -124,6 +130,24 @@ fn flipped(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Packed> {
     let recipe = Recipe { name: "gemm_i8/flipped", parameters: Vec::new(), n_bytes };
     compiler.pack_for_runs(input, &recipe, |weights: &[u8], packed| {
         packed.iter_mut().zip(weights).for_each(|(to, from)| *to = from ^ flip);
+    })
+}
+
+/// The masks of the weights of each group, `m` filters of `k` values; `None` if there are none.
+fn masks(
+    compiler: &Compiler<'_>,
+    (input, flip): (usize, u8),
+    group: usize,
+    [m, k]: [usize; 2],
+) -> Option<Packed> {
+    let isa = compiler.cpu.isa;
+    let len = Some(row_masks_len(isa, m, k)).filter(|&len| len > 0)?;
+    let parameters = vec![variant(isa).mr as u64, u64::from(flip), group as u64];
+    let recipe = Recipe { name: "gemm_i8/row_masks", parameters, n_bytes: group * len };
+    compiler.pack_for_runs(input, &recipe, |weights: &[u8], masks| {
+        for (own, masks) in weights.chunks(m * k).zip(masks.chunks_exact_mut(len)) {
+            row_masks(isa, own, k, flip, masks);
+        }
     })
 }
 

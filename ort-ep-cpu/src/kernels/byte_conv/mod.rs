@@ -77,6 +77,8 @@ struct Geometry {
 struct Operands<'a> {
     x: &'a [u8],
     w: &'a [u8],
+    /// The masks of the weights of each group, if there are any.
+    masks: &'a [u8],
     /// The number of bytes whose sum is a weight, for depthwise filters.
     parts: usize,
     x_zero: u8,
@@ -278,7 +280,7 @@ impl ByteConv {
     /// Elements of scratch per thread.
     fn scratch_len(&self, geometry: &Geometry) -> usize {
         match self.filters.form {
-            Form::Rows(_) => planes::scratch_len(self.cpu.isa, geometry),
+            Form::Rows { .. } => planes::scratch_len(self.cpu.isa, geometry),
             Form::Right(_) => rows::scratch_len(self.cpu.isa, geometry),
             Form::Depthwise { are_channels_last: false, .. } => {
                 depthwise::planes_scratch_len(geometry)
@@ -296,7 +298,7 @@ impl ByteConv {
         finish: &impl Finish<T>,
     ) {
         match self.filters.form {
-            Form::Rows(_) => planes::compute(self, what, y, (threads, scratch), finish),
+            Form::Rows { .. } => planes::compute(self, what, y, (threads, scratch), finish),
             Form::Right(_) => rows::compute(self, what, y, (threads, scratch), finish),
             Form::Depthwise { are_channels_last: false, .. } => {
                 depthwise::planes(self, what, y, (threads, scratch), finish);
@@ -341,12 +343,14 @@ impl Kernel for ByteConv {
         }
         let (seconds, summands) = (&*seconds, &*summands);
         let (factors, x) = (&*factors, inputs.tensor(0)?.as_bytes().unwrap_or_default());
-        let (w, parts) = match &self.filters.form {
-            Form::Rows(None) => (inputs.tensor(self.roles.w)?.as_bytes().unwrap_or_default(), 1),
-            Form::Rows(Some(packed)) | Form::Right(packed) => (packed.bytes(), 1),
-            Form::Depthwise { packed, parts, .. } => (packed.bytes(), *parts),
+        let own = || Ok::<_, KernelError>(inputs.tensor(self.roles.w)?.as_bytes().unwrap_or_default());
+        let (w, masks, parts) = match &self.filters.form {
+            Form::Rows { flipped: None, masks } => (own()?, masks.bytes(), 1),
+            Form::Rows { flipped: Some(packed), masks } => (packed.bytes(), masks.bytes(), 1),
+            Form::Right(packed) => (packed.bytes(), &[][..], 1),
+            Form::Depthwise { packed, parts, .. } => (packed.bytes(), &[][..], *parts),
         };
-        let operands = Operands { x, w, parts, x_zero, flip, start };
+        let operands = Operands { x, w, masks, parts, x_zero, flip, start };
         let y = io.outputs[0].tensor(self.dtype, &geometry.shape)?;
         if geometry.shape.contains(&0) {
             return Ok(());
@@ -379,7 +383,7 @@ impl Kernel for ByteConv {
     }
 
     fn reads(&self, input: usize) -> bool {
-        input != self.roles.w || matches!(self.filters.form, Form::Rows(None))
+        input != self.roles.w || matches!(self.filters.form, Form::Rows { flipped: None, .. })
     }
 
     fn variant(&self) -> &'static str {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ort_ep::Threads;
 use ort_kernels::Isa;
-use ort_kernels::gemm_i8::{Columns, Gemm, Signs, Start, Zeros, packed_b_len};
+use ort_kernels::gemm_i8::{Columns, Gemm, Signs, Start, Zeros, packed_b_len, row_masks_len};
 
 use super::{ByteConv, Channels, Finish, Geometry, Operands};
 use crate::cpu::{Team, n_parts};
@@ -69,6 +69,8 @@ fn part<T>(
     let image = &operands.x[i * image_len..][..image_len];
     let columns = Columns { image, channels, axes, padding, flip };
     let first = i % kernel.group * filters;
+    let masks_len = row_masks_len(kernel.cpu.isa, filters, k);
+    let a_masks = operands.masks.chunks(masks_len.max(1)).nth(i % kernel.group).unwrap_or_default();
     let (panels, sums) = scratch.split_at_mut(panels_len(kernel.cpu.isa, geometry));
     let panels: &mut [u8] = bytemuck::cast_slice_mut(panels);
     let (ones, sums) = sums.split_at_mut(ones_len(geometry));
@@ -91,12 +93,13 @@ fn part<T>(
             signs: Signs::SignedA,
             a: &operands.w[first * k..][..filters * k],
             a_stride: k,
+            a_masks,
             b: panels,
             start: Start::ByRow(&operands.start[first..]),
         };
         gemm.run(rows.clone(), 0..own.len(), &mut sums[..rows.len() * own.len()]);
         if has_zeros {
-            let gemm = Gemm { a: ones, start: Start::ByRow(&[0]), ..gemm };
+            let gemm = Gemm { a: ones, a_masks: &[], start: Start::ByRow(&[0]), ..gemm };
             gemm.run(0..1, 0..own.len(), &mut column_sums[..own.len()]);
         }
         let within: Range<usize> = own.start - all.start..own.end - all.start;

@@ -120,6 +120,7 @@ fn part<T>(
         signs: Signs::UnsignedA,
         a: image,
         a_stride: row_len,
+        a_masks: &[],
         b: operands.w,
         start: Start::ByColumn(operands.start),
     };

@@ -214,6 +214,7 @@ impl LstmKernel {
                 signs: Signs::UnsignedA,
                 a: memory.quantized,
                 a_stride: hidden,
+                a_masks: &[],
                 b: direction.r.view().panels,
                 start: Start::Zero,
             };
