@@ -82,6 +82,16 @@ impl Filters {
         self.zeros.len()
     }
 
+    /// The packed weights, unless the constant is read as it is; the masks of rows; and the number of bytes whose sum is a
+    /// weight.
+    pub(super) fn packed(&self) -> (Option<&Packed>, &[u8], usize) {
+        match &self.form {
+            Form::Rows { flipped, masks } => (flipped.as_ref(), masks.bytes(), 1),
+            Form::Right(packed) => (Some(packed), &[], 1),
+            Form::Depthwise { packed, parts, .. } => (Some(packed), &[], *parts),
+        }
+    }
+
     /// Whether images are `[N, …, C]`.
     pub(super) fn are_channels_last(&self) -> bool {
         match self.form {

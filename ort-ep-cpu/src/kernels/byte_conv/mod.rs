@@ -343,12 +343,10 @@ impl Kernel for ByteConv {
         }
         let (seconds, summands) = (&*seconds, &*summands);
         let (factors, x) = (&*factors, inputs.tensor(0)?.as_bytes().unwrap_or_default());
-        let own = || Ok::<_, KernelError>(inputs.tensor(self.roles.w)?.as_bytes().unwrap_or_default());
-        let (w, masks, parts) = match &self.filters.form {
-            Form::Rows { flipped: None, masks } => (own()?, masks.bytes(), 1),
-            Form::Rows { flipped: Some(packed), masks } => (packed.bytes(), masks.bytes(), 1),
-            Form::Right(packed) => (packed.bytes(), &[][..], 1),
-            Form::Depthwise { packed, parts, .. } => (packed.bytes(), &[][..], *parts),
+        let (packed, masks, parts) = self.filters.packed();
+        let w = match packed {
+            Some(packed) => packed.bytes(),
+            None => inputs.tensor(self.roles.w)?.as_bytes().unwrap_or_default(),
         };
         let operands = Operands { x, w, masks, parts, x_zero, flip, start };
         let y = io.outputs[0].tensor(self.dtype, &geometry.shape)?;
@@ -383,7 +381,7 @@ impl Kernel for ByteConv {
     }
 
     fn reads(&self, input: usize) -> bool {
-        input != self.roles.w || matches!(self.filters.form, Form::Rows { flipped: None, .. })
+        input != self.roles.w || self.filters.packed().0.is_none()
     }
 
     fn variant(&self) -> &'static str {

@@ -128,16 +128,14 @@ fn part<T>(
         if is_direct {
             return gemm.run_quantized(rows, 0..n, &requantize, y);
         }
-        let blocks = y.chunks_mut(n_rows * n);
-        for (first, y) in rows.clone().step_by(n_rows).zip(blocks) {
+        for (first, y) in rows.clone().step_by(n_rows).zip(y.chunks_mut(n_rows * n)) {
             let block = first..rows.end.min(first + n_rows);
             gather(geometry, operands, image, (block.clone(), &mut *read));
             Gemm { a: read, ..gemm }.run_quantized(0..block.len(), 0..n, &requantize, y);
         }
         return;
     }
-    let blocks = y.chunks_mut(n_rows * n);
-    for (first, y) in rows.clone().step_by(n_rows).zip(blocks) {
+    for (first, y) in rows.clone().step_by(n_rows).zip(y.chunks_mut(n_rows * n)) {
         let block = first..rows.end.min(first + n_rows);
         let a = match is_direct {
             true => &image[first * k..][..block.len() * k],
