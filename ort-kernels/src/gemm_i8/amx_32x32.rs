@@ -12,8 +12,14 @@ use std::arch::x86_64::{
     _mm512_setzero_si512,
 };
 
-pub(super) const VARIANT: Variant =
-    Variant { name: "amx_32x32", mr: SIDE, n_tiles: N_SQUARES, nr: MAX_NR, has_masks: false, is_blocked: false };
+pub(super) const VARIANT: Variant = Variant {
+    name: "amx_32x32",
+    mr: SIDE,
+    n_tiles: N_SQUARES,
+    nr: MAX_NR,
+    has_masks: false,
+    is_blocked: false,
+};
 
 pub(super) fn tile(token: Amx, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
     let mut start = Aligned([0; MAX_NR]);
