@@ -1,15 +1,8 @@
 //! Rows whose elements are weighted sums of a few neighbouring elements of another row: how an image is
 //! resized along its last axis.
 
-#[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::{
-    _mm512_castps_si512, _mm512_fmadd_ps, _mm512_maskz_permutex2var_ps, _mm512_setzero_ps,
-};
-
 use crate::Isa;
 use crate::isa::mul_add;
-#[cfg(target_arch = "x86_64")]
-use crate::isa::x86::{load16, store16};
 
 /// Outputs computed together: a register of AVX-512.
 const BLOCK: usize = 16;
@@ -36,6 +29,8 @@ struct Terms {
     /// A bit mask of the outputs that have the term: for the others nothing is added, not even zero times
     /// infinity.
     has: u16,
+    /// The end of the indices.
+    end: usize,
     /// The indices into the window, as bits.
     indices: [f32; BLOCK],
     weights: [f32; BLOCK],
@@ -72,7 +67,11 @@ impl Resample {
         assert!(x.len() >= self.n_inputs && y.len() <= self.ends.len() * BLOCK);
         #[cfg(target_arch = "x86_64")]
         if let Some(token) = isa.avx512() {
-            return in_registers(token, self, x, y);
+            return x86::sixteen(token, self, x, y);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let Isa::Avx2(token) = isa {
+            return x86::eight(token, self, x, y);
         }
         one_by_one(isa, self, x, y);
     }
@@ -87,12 +86,14 @@ impl Resample {
 impl Terms {
     /// Term `t` of the outputs that have it in this window; `None` if none has.
     fn new(block: &[&[(usize, f32)]], t: usize, start: usize) -> Option<Self> {
-        let mut new = Self { start, has: 0, indices: [0.0; BLOCK], weights: [0.0; BLOCK] };
+        let (indices, weights) = ([0.0; BLOCK], [0.0; BLOCK]);
+        let mut new = Self { start, has: 0, end: 0, indices, weights };
         for (i, terms) in block.iter().enumerate() {
             let Some(&(input, weight)) = terms.get(t) else { continue };
             let index = input.checked_sub(start).filter(|&index| index < WINDOW);
             let Some(index) = index.and_then(|index| u32::try_from(index).ok()) else { continue };
             new.has |= 1 << i;
+            new.end = new.end.max(index as usize + 1);
             new.indices[i] = f32::from_bits(index);
             new.weights[i] = weight;
         }
@@ -100,20 +101,90 @@ impl Terms {
     }
 }
 
+/// With permutations of the registers of a window.
 #[cfg(target_arch = "x86_64")]
-kernel! {
-    Avx512 => fn in_registers(resample: &Resample, x: &[f32], y: &mut [f32]) {
-        for (terms, y) in resample.blocks().zip(y.chunks_mut(BLOCK)) {
-            let mut sums = _mm512_setzero_ps();
-            for Terms { start, has, indices, weights } in terms {
-                let window = &x[*start..];
-                let low = load16(window);
-                let high = load16(window.get(BLOCK..).unwrap_or_default());
-                let (indices, weights) = (_mm512_castps_si512(load16(indices)), load16(weights));
-                let inputs = _mm512_maskz_permutex2var_ps(*has, low, indices, high);
-                sums = _mm512_fmadd_ps(weights, inputs, sums);
+mod x86 {
+    use std::arch::x86_64::{
+        __m256, __m256i, _mm256_and_ps, _mm256_and_si256, _mm256_blendv_ps, _mm256_castps_si256,
+        _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_fmadd_ps,
+        _mm256_permutevar8x32_ps, _mm256_set1_epi32, _mm256_setr_epi32, _mm256_setzero_ps,
+        _mm512_castps_si512, _mm512_fmadd_ps, _mm512_maskz_permutex2var_ps, _mm512_setzero_ps,
+    };
+
+    use super::{BLOCK, Resample, Terms, WINDOW};
+    use crate::isa::x86::{load8, load16, store8, store16};
+
+    kernel! {
+        Avx512 => pub(super) fn sixteen(resample: &Resample, x: &[f32], y: &mut [f32]) {
+            for (terms, y) in resample.blocks().zip(y.chunks_mut(BLOCK)) {
+                let mut sums = _mm512_setzero_ps();
+                for Terms { start, has, indices, weights, .. } in terms {
+                    let window = &x[*start..];
+                    let low = load16(window);
+                    let high = load16(window.get(BLOCK..).unwrap_or_default());
+                    let (indices, weights) = (_mm512_castps_si512(load16(indices)), load16(weights));
+                    let inputs = _mm512_maskz_permutex2var_ps(*has, low, indices, high);
+                    sums = _mm512_fmadd_ps(weights, inputs, sums);
+                }
+                store16(y, sums);
             }
-            store16(y, sums);
+        }
+    }
+
+    const LANES: usize = 8;
+
+    kernel! {
+        Avx2 => pub(super) fn eight(resample: &Resample, x: &[f32], y: &mut [f32]) {
+            for (terms, y) in resample.blocks().zip(y.chunks_mut(BLOCK)) {
+                let mut sums = [_mm256_setzero_ps(); BLOCK / LANES];
+                for Terms { start, has, end, indices, weights } in terms {
+                    let (window, n) = (&x[*start..], end.div_ceil(LANES));
+                    let mut registers = [_mm256_setzero_ps(); WINDOW / LANES];
+                    for r in 0..n {
+                        registers[r] = load8(window.get(LANES * r..).unwrap_or_default());
+                    }
+                    for h in 0..BLOCK / LANES {
+                        let indices = _mm256_castps_si256(load8(&indices[LANES * h..][..LANES]));
+                        let mut inputs = selected(registers, n, indices);
+                        if *has != u16::MAX {
+                            let bits = _mm256_set1_epi32(i32::from(*has >> (LANES * h)));
+                            inputs = _mm256_and_ps(inputs, lanes_of(bits));
+                        }
+                        let weights = load8(&weights[LANES * h..][..LANES]);
+                        sums[h] = _mm256_fmadd_ps(weights, inputs, sums[h]);
+                    }
+                }
+                for (y, sums) in y.chunks_mut(LANES).zip(sums) {
+                    store8(y, sums);
+                }
+            }
+        }
+    }
+
+    features! { Avx2 enabled
+        /// The elements of the first `n` registers with these indices.
+        #[inline]
+        fn selected(
+            registers: [__m256; WINDOW / LANES],
+            n: usize,
+            indices: __m256i,
+        ) -> __m256 {
+            let mut selected = _mm256_permutevar8x32_ps(registers[0], indices);
+            for (r, before) in (1..n).zip([7, 15, 23]) {
+                let is_beyond = _mm256_cmpgt_epi32(indices, _mm256_set1_epi32(before));
+                let elements = _mm256_permutevar8x32_ps(registers[r], indices);
+                selected = _mm256_blendv_ps(selected, elements, _mm256_castsi256_ps(is_beyond));
+            }
+            selected
+        }
+    }
+
+    features! { Avx2 enabled
+        /// All bits of the lanes whose bit is set in each lane of `bits`.
+        #[inline]
+        fn lanes_of(bits: __m256i) -> __m256 {
+            let own = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+            _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(bits, own), own))
         }
     }
 }
@@ -123,7 +194,7 @@ per_isa! {
         for (terms, y) in resample.blocks().zip(y.chunks_mut(BLOCK)) {
             for (i, y) in y.iter_mut().enumerate() {
                 *y = 0.0;
-                for Terms { start, has, indices, weights } in terms {
+                for Terms { start, has, indices, weights, .. } in terms {
                     if has >> i & 1 == 1 {
                         let input = x[start + indices[i].to_bits() as usize];
                         *y = mul_add::<FMA>(weights[i], input, *y);

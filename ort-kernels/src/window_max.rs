@@ -25,7 +25,9 @@ ordered!(i8, u8);
 impl Ordered for f64 {
     #[inline(always)]
     fn larger(self, other: Self) -> Self {
-        if self > other || self.is_nan() { self } else { other }
+        // As `vec::greater`.
+        let larger = if self > other { self } else { other };
+        if self.is_nan() | other.is_nan() { self + other } else { larger }
     }
 }
 

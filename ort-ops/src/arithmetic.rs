@@ -24,13 +24,17 @@ pub trait Arithmetic: Number {
     /// The larger; NaN if either is.
     #[inline]
     fn larger(self, other: Self) -> Self {
-        if self > other || !self.equals_itself() { self } else { other }
+        // The sum is NaN, too. If an operand were taken, loops in place would store with masks, which some processors are slow at.
+        let larger = if self > other { self } else { other };
+        if self.equals_itself() & other.equals_itself() { larger } else { self.add(other) }
     }
 
     /// The smaller; NaN if either is.
     #[inline]
     fn smaller(self, other: Self) -> Self {
-        if self < other || !self.equals_itself() { self } else { other }
+        // As in `larger`.
+        let smaller = if self < other { self } else { other };
+        if self.equals_itself() & other.equals_itself() { smaller } else { self.add(other) }
     }
 
     /// `self − ⌊self / other⌋ · other`: the sign is that of `other`. 0 for an integer and 0.

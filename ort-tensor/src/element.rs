@@ -1,6 +1,7 @@
 //! The Rust types of elements: plain bytes, with every bit pattern valid.
 
 use std::fmt::Debug;
+use std::ops::BitOr;
 
 use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
@@ -23,7 +24,7 @@ pub trait Number: Element + PartialOrd {
 }
 
 /// An unsigned word of one to sixteen bytes: data movement copies words regardless of their meaning.
-pub trait Word: Pod + Send + Sync + Default + Debug + Eq {}
+pub trait Word: Pod + Send + Sync + Default + Debug + Eq + BitOr<Output = Self> {}
 
 impl Word for u8 {}
 impl Word for u16 {}

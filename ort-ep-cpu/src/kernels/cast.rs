@@ -55,6 +55,12 @@ fn converting(from: DType, to: DType) -> Option<Convert> {
         (DType::F32, DType::U32) => {
             return Some(|isa, x, y| f32_to_u32(isa, cast_slice(x), cast_slice_mut(y)));
         }
+        (DType::F16 | DType::Bf16, DType::Bool) => {
+            return Some(|isa, x, y| {
+                let is_nonzero = |x: u16| u8::from(x & 0x7fff != 0);
+                each(isa, cast_slice(x), cast_slice_mut::<u8, u8>(y), is_nonzero);
+            });
+        }
         _ => {}
     }
     let (mut from, mut to) = (from, to);

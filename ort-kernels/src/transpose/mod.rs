@@ -1,7 +1,7 @@
 //! `y[j, i] = x[i, j]` in f32, tile by tile in registers; and for elements of other widths.
 
 #[cfg(target_arch = "x86_64")]
-mod avx512_words;
+mod avx2_words;
 mod words;
 
 pub use words::Transposed;
@@ -49,6 +49,33 @@ fn starts(tile: usize, n: usize) -> impl Iterator<Item = usize> {
     (0..n).step_by(tile).map(move |start| start.min(n.saturating_sub(tile)))
 }
 
+/// Columns that are transposed before the next: a cache line of each row; half of one if rows of the result are whole
+/// pages apart, because the lines that are written then share a set of the first-level cache.
+#[inline(always)]
+fn group<T>(y_stride: usize) -> usize {
+    let n_bytes = if (y_stride * size_of::<T>()).is_multiple_of(4096) { 32 } else { 64 };
+    n_bytes / size_of::<T>()
+}
+
+/// Calls `f` with the first row and column of every tile: those of `group` columns, whole tiles, before the next.
+#[inline(always)]
+fn each_corner(
+    [tall, wide]: [usize; 2],
+    [rows, columns]: [usize; 2],
+    group: usize,
+    mut f: impl FnMut(usize, usize),
+) {
+    let (group, last) = (group.max(wide), columns.saturating_sub(wide));
+    for first in (0..columns).step_by(group) {
+        let end = columns.min(first + group);
+        for i in starts(tall, rows) {
+            for j in (first..end).step_by(wide) {
+                f(i, j.min(last));
+            }
+        }
+    }
+}
+
 /// Calls `tile` with the size and the first elements of every tile, at most `T` by `T`.
 #[inline(always)]
 fn each_tile<const T: usize>(
@@ -58,11 +85,9 @@ fn each_tile<const T: usize>(
     tile: impl Fn([usize; 2], &[f32], &mut [f32]),
 ) {
     let size = [T.min(rows), T.min(columns)];
-    for j in starts(T, columns) {
-        for i in starts(T, rows) {
-            tile(size, &x[i * x_stride + j..], &mut y[j * y_stride + i..]);
-        }
-    }
+    each_corner([T; 2], [rows, columns], group::<f32>(y_stride), |i, j| {
+        tile(size, &x[i * x_stride + j..], &mut y[j * y_stride + i..]);
+    });
 }
 
 #[cfg(test)]

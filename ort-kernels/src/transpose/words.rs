@@ -1,4 +1,5 @@
-//! `y[j, i] = x[i, j]` for elements of other widths, compiled for instruction sets without a register tile for them.
+//! `y[j, i] = x[i, j]` for elements of other widths, compiled for instruction sets without a register tile for them, and for
+//! sizes below such a tile.
 //!
 //! A few elements of a row are a 64-bit word; squares of elements in such words are transposed by exchanging
 //! halves, then halves of those, in eight squares at a time.
@@ -6,7 +7,7 @@
 use bytemuck::Pod;
 
 #[cfg(target_arch = "x86_64")]
-use super::avx512_words::squares as squares512;
+use super::avx2_words;
 use crate::isa::{Isa, Task};
 
 /// Adjacent squares, in words of a row.
@@ -84,8 +85,11 @@ fn words<T: Transposed + Pod, const N: usize>(
     y: (&mut [T], usize),
 ) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx512() {
-        return squares512(token, size, x, y);
+    if let Some(token) = isa.avx2() {
+        let [rows, columns] = avx2_words::least::<T>();
+        if size[0] >= rows && size[1] >= columns {
+            return avx2_words::squares(token, size, x, y);
+        }
     }
     isa.run(Words::<T, N> { size, x, y });
 }

@@ -56,7 +56,8 @@ per_isa! {
     /// `x` if `x ≥ 0`, else `alpha·x`. Error: at most 0.5 ulp.
     pub fn leaky_relu<FMA>(x: &mut [f32], alpha: f32) {
         for x in x {
-            *x = if *x < 0.0 { alpha * *x } else { *x };
+            // Not a choice between `x` and a product: see `changed` in `arithmetic`.
+            *x *= if *x < 0.0 { alpha } else { 1.0 };
         }
     }
 

@@ -9,14 +9,16 @@ use crate::vec::each;
 /// # Panics
 /// If the lengths differ.
 pub fn widen_f16(isa: Isa, x: &[u16], y: &mut [f32]) {
+    assert_eq!(x.len(), y.len(), "operands have the same length");
     #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx512() {
-        let n = x.len() / 16 * 16;
-        assert_eq!(x.len(), y.len(), "operands have the same length");
-        x86::widen(token, &x[..n], &mut y[..n]);
-        return each(isa, &x[n..], &mut y[n..], f16_to_f32);
-    }
-    each(isa, x, y, f16_to_f32);
+    let n = match (isa.avx512(), isa.avx2()) {
+        (Some(token), _) => x86::widen16(token, x, y),
+        (None, Some(token)) => x86::widen8(token, x, y),
+        (None, None) => 0,
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let n = 0;
+    each(isa, &x[n..], &mut y[n..], f16_to_f32);
 }
 
 /// `y[i] = x[i]`, to the nearest f16, ties to even.
@@ -24,41 +26,54 @@ pub fn widen_f16(isa: Isa, x: &[u16], y: &mut [f32]) {
 /// # Panics
 /// If the lengths differ.
 pub fn narrow_f16(isa: Isa, x: &[f32], y: &mut [u16]) {
+    assert_eq!(x.len(), y.len(), "operands have the same length");
     #[cfg(target_arch = "x86_64")]
-    if let Some(token) = isa.avx512() {
-        let n = x.len() / 16 * 16;
-        assert_eq!(x.len(), y.len(), "operands have the same length");
-        x86::narrow(token, &x[..n], &mut y[..n]);
-        return each(isa, &x[n..], &mut y[n..], f32_to_f16);
-    }
-    each(isa, x, y, f32_to_f16);
+    let n = match (isa.avx512(), isa.avx2()) {
+        (Some(token), _) => x86::narrow16(token, x, y),
+        (None, Some(token)) => x86::narrow8(token, x, y),
+        (None, None) => 0,
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let n = 0;
+    each(isa, &x[n..], &mut y[n..], f32_to_f16);
 }
 
-/// With the conversion instructions, 16 at a time.
+/// With the conversion instructions, which flushing denormals does not affect: whole registers. The functions return how
+/// many elements that are.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use std::arch::x86_64::{_MM_FROUND_TO_NEAREST_INT, _mm512_cvtph_ps, _mm512_cvtps_ph};
+    use std::arch::x86_64::{
+        _MM_FROUND_TO_NEAREST_INT, _mm256_cvtph_ps, _mm256_cvtps_ph, _mm512_cvtph_ps,
+        _mm512_cvtps_ph,
+    };
 
-    use crate::isa::x86::{load16, store16};
+    use crate::isa::x86::{load8, load16, store8, store16};
 
-    kernel! {
-        Avx512 => pub(super) fn widen(x: &[u16], y: &mut [f32]) {
-            let (x, y) = (x.as_chunks::<16>().0, y.as_chunks_mut::<16>().0);
-            for i in 0..x.len().min(y.len()) {
-                store16(&mut y[i], _mm512_cvtph_ps(bytemuck::cast(x[i])));
+    macro_rules! conversions {
+        ($isa:ident $lanes:literal: $widen:ident by $cvtph:ident $store:ident, $narrow:ident by $cvtps:ident $load:ident) => {
+            kernel! {
+                $isa => pub(super) fn $widen(x: &[u16], y: &mut [f32]) -> usize {
+                    let (x, y) = (x.as_chunks::<$lanes>().0, y.as_chunks_mut::<$lanes>().0);
+                    for i in 0..x.len().min(y.len()) {
+                        $store(&mut y[i], $cvtph(bytemuck::cast(x[i])));
+                    }
+                    x.len() * $lanes
+                }
             }
-        }
-    }
 
-    kernel! {
-        Avx512 => pub(super) fn narrow(x: &[f32], y: &mut [u16]) {
-            let (x, y) = (x.as_chunks::<16>().0, y.as_chunks_mut::<16>().0);
-            for i in 0..x.len().min(y.len()) {
-                let halves = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(load16(&x[i]));
-                y[i] = bytemuck::cast(halves);
+            kernel! {
+                $isa => pub(super) fn $narrow(x: &[f32], y: &mut [u16]) -> usize {
+                    let (x, y) = (x.as_chunks::<$lanes>().0, y.as_chunks_mut::<$lanes>().0);
+                    for i in 0..x.len().min(y.len()) {
+                        y[i] = bytemuck::cast($cvtps::<_MM_FROUND_TO_NEAREST_INT>($load(&x[i])));
+                    }
+                    x.len() * $lanes
+                }
             }
-        }
+        };
     }
+    conversions!(Avx512 16: widen16 by _mm512_cvtph_ps store16, narrow16 by _mm512_cvtps_ph load16);
+    conversions!(Avx2 8: widen8 by _mm256_cvtph_ps store8, narrow8 by _mm256_cvtps_ph load8);
 }
 
 /// The bits of the least f32 that is a normal f16, 2⁻¹⁴.

@@ -64,7 +64,7 @@ fn each_lane<T: Copy>(row: &[T], mut f: impl FnMut(usize, T)) {
 /// The maximum; of NaN and a number, the number: the sum becomes NaN.
 #[inline(always)]
 fn greater(a: f64, b: f64) -> f64 {
-    if b > a { b } else { a }
+    a.max(b)
 }
 
 /// The subtrahend of exponents, so that no difference is NaN.

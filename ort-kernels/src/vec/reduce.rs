@@ -50,10 +50,10 @@ pub(super) fn join_lanes<const N: usize>(
 #[must_use]
 #[inline(always)]
 pub fn greater(a: f32, b: f32) -> f32 {
-    // A comparison with NaN is false, so NaN in `b` is taken. Written like the maximum instruction
-    // works, which leaves one comparison for NaN in `a`.
+    // The sum is NaN, too, and not an operand: where `a` is replaced by the result, it would be stored with a mask, see
+    // `changed` in `arithmetic`.
     let greater = if a > b { a } else { b };
-    if a.is_nan() { a } else { greater }
+    if a.is_nan() | b.is_nan() { a + b } else { greater }
 }
 
 /// The minimum, NaN if either is.
@@ -62,7 +62,7 @@ pub fn greater(a: f32, b: f32) -> f32 {
 pub fn less(a: f32, b: f32) -> f32 {
     // As in `greater`.
     let less = if a < b { a } else { b };
-    if a.is_nan() { a } else { less }
+    if a.is_nan() | b.is_nan() { a + b } else { less }
 }
 
 /// How elements are folded.

@@ -1,5 +1,8 @@
 //! Where: one of two operands for each element.
 
+use std::hint::black_box;
+use std::ops::BitOr;
+
 use super::Lane;
 use crate::isa::{Isa, Task};
 
@@ -9,7 +12,7 @@ struct Select<'a, T> {
     y: &'a mut [T],
 }
 
-impl<T: Copy> Task for Select<'_, T> {
+impl<T: Copy + Default + BitOr<Output = T>> Task for Select<'_, T> {
     type Output = ();
     // AVX2 is faster for bytes, and a third as fast for wider elements.
     const IS_WIDE: bool = size_of::<T>() > 1;
@@ -17,6 +20,8 @@ impl<T: Copy> Task for Select<'_, T> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Self { condition, sides, y } = self;
+        // A zero that the compiler does not know: see `changed` in `arithmetic`.
+        let zero = black_box(T::default());
         match sides {
             [None, None] => {}
             [Some(Lane::Same(a)), Some(Lane::Same(b))] => {
@@ -37,13 +42,21 @@ impl<T: Copy> Task for Select<'_, T> {
             [Some(Lane::Same(a)), Some(Lane::Row(b))] => {
                 row(condition, b, y, |c, b, _| if c { a } else { b })
             }
-            [Some(Lane::Row(a)), None] => row(condition, a, y, |c, a, y| if c { a } else { y }),
-            [None, Some(Lane::Row(b))] => row(condition, b, y, |c, b, y| if c { y } else { b }),
+            [Some(Lane::Row(a)), None] => {
+                row(condition, a, y, |c, a, y| if c { a } else { y } | zero);
+            }
+            [None, Some(Lane::Row(b))] => {
+                row(condition, b, y, |c, b, y| if c { y } else { b } | zero);
+            }
             [Some(Lane::Same(a)), None] => {
-                y.iter_mut().zip(condition).for_each(|(y, c)| *y = if *c == 0 { *y } else { a });
+                for (y, c) in y.iter_mut().zip(condition) {
+                    *y = if *c == 0 { *y } else { a } | zero;
+                }
             }
             [None, Some(Lane::Same(b))] => {
-                y.iter_mut().zip(condition).for_each(|(y, c)| *y = if *c == 0 { b } else { *y });
+                for (y, c) in y.iter_mut().zip(condition) {
+                    *y = if *c == 0 { b } else { *y } | zero;
+                }
             }
         }
     }
@@ -61,7 +74,12 @@ fn row<T: Copy>(condition: &[u8], x: &[T], y: &mut [T], f: impl Fn(bool, T, T) -
 ///
 /// # Panics
 /// If a row is not as long as `y`.
-pub fn select<T: Copy>(isa: Isa, condition: &[u8], sides: [Option<Lane<'_, T>>; 2], y: &mut [T]) {
+pub fn select<T: Copy + Default + BitOr<Output = T>>(
+    isa: Isa,
+    condition: &[u8],
+    sides: [Option<Lane<'_, T>>; 2],
+    y: &mut [T],
+) {
     let fits = |side: &Option<Lane<'_, T>>| match side {
         Some(Lane::Row(row)) => row.len() == y.len(),
         _ => true,

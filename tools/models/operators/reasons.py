@@ -14,7 +14,6 @@ REASONS: dict[str, str] = {
     r"^Reduce(Mean|L2|LogSum) .* (i32|i64) ": "exact sums, theirs wrap",
     r"^Reduce\w+ 1?,?3 f64 16 KiB": "rows of 11 elements do not fill a register",
     r"^(CumSum|CumProd) .* f32 ": "sums in f64",
-    r"^Transpose .* (i8|u8|bool|f16|bf16|i16|u16) ": "blocks of 64 bytes are transposed in registers in two steps",
     r"^GridSample (linear|cubic) ": "weights of taps are computed in f64",
     r"^Resize linear down .* (i8|u8|i32) ": "sums in f64, which determine the rounding to integers",
     r"^Col2Im ": "each tap is added to the whole image",

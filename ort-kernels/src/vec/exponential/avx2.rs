@@ -2,11 +2,12 @@
 //! scheduler.
 
 use std::arch::x86_64::{
-    __m256 as Register, __m256i, _CMP_LT_OQ, _mm256_add_epi32, _mm256_add_ps as add, _mm256_and_ps,
-    _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_cmp_ps,
-    _mm256_div_ps as div, _mm256_fmadd_ps as fmadd, _mm256_max_ps as max, _mm256_min_ps as min,
-    _mm256_mul_ps as mul, _mm256_or_ps, _mm256_set1_epi32, _mm256_set1_ps as splat,
-    _mm256_slli_epi32, _mm256_srai_epi32, _mm256_sub_epi32, _mm256_sub_ps as sub,
+    __m256 as Register, __m256i, _CMP_GE_OQ, _CMP_LT_OQ, _CMP_NLE_UQ, _mm256_add_epi32,
+    _mm256_add_ps as add, _mm256_and_ps, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256,
+    _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_div_ps as div, _mm256_fmadd_ps as fmadd,
+    _mm256_max_ps as max, _mm256_min_ps as min, _mm256_movemask_ps, _mm256_mul_ps as mul,
+    _mm256_or_ps, _mm256_set1_epi32, _mm256_set1_ps as splat, _mm256_slli_epi32, _mm256_srai_epi32,
+    _mm256_sub_epi32, _mm256_sub_ps as sub,
 };
 use std::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
 
@@ -52,10 +53,45 @@ features! { Avx2 enabled
     }
 }
 
+/// Up to this magnitude, the exponential is a normal number.
+const MAX_NORMAL: f32 = 87.0;
+
 features! { Avx2 enabled
     /// `eˣ`.
     #[inline]
     pub(in super::super) fn exp_of<const N: usize>(x: [Register; N]) -> [Register; N] {
+        let mut is_beyond = splat(0.0);
+        for i in 0..N {
+            // True for NaN.
+            let own = _mm256_cmp_ps::<_CMP_NLE_UQ>(abs(x[i]), splat(MAX_NORMAL));
+            is_beyond = _mm256_or_ps(is_beyond, own);
+        }
+        match _mm256_movemask_ps(is_beyond) {
+            0 => normal_exp_of(x),
+            _ => any_exp_of(x),
+        }
+    }
+}
+
+features! { Avx2 enabled
+    /// `eˣ` for magnitudes of at most [`MAX_NORMAL`]: `n` is added to the exponent.
+    #[inline]
+    fn normal_exp_of<const N: usize>(x: [Register; N]) -> [Register; N] {
+        let (shifted, mut power) = reduced(x);
+        for i in 0..N {
+            let n = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted[i]));
+            let one = _mm256_castps_si256(add(power[i], splat(1.0)));
+            power[i] = _mm256_castsi256_ps(_mm256_add_epi32(one, n));
+        }
+        power
+    }
+}
+
+features! { Avx2 enabled
+    /// `eˣ` from 0 to infinity, and of NaN: multiplied by two powers of two.
+    #[cold]
+    #[inline(never)]
+    fn any_exp_of<const N: usize>(x: [Register; N]) -> [Register; N] {
         // For NaN, the second operand is taken.
         let x = x.map(|x| min(splat(89.0), max(splat(-104.5), x)));
         let (shifted, mut power) = reduced(x);
@@ -136,15 +172,15 @@ features! { Avx2 enabled
     #[inline]
     fn erf_of<const N: usize>(x: [Register; N]) -> [Register; N] {
         let size = x.map(|x| abs(x));
-        // For NaN, the second operand is taken.
         let clamped = size.map(|size| min(splat(3.95), max(splat(1.0), size)));
-        let large = exp_of(polynomial(clamped, ERF_LARGE));
+        let large = normal_exp_of(polynomial(clamped, ERF_LARGE));
         let mut y = polynomial(x.map(|x| mul(x, x)), ERF_SMALL);
         for i in 0..N {
             let small = fmadd(size[i], y[i], size[i]);
             let large = sub(splat(1.0), large[i]);
-            let is_small = _mm256_cmp_ps::<_CMP_LT_OQ>(size[i], splat(1.0));
-            y[i] = signed(_mm256_blendv_ps(large, small, is_small), x[i]);
+            // NaN is small.
+            let is_large = _mm256_cmp_ps::<_CMP_GE_OQ>(size[i], splat(1.0));
+            y[i] = signed(_mm256_blendv_ps(small, large, is_large), x[i]);
         }
         y
     }
