@@ -76,9 +76,13 @@ macro_rules! softmax {
                     if let (Logarithm, Some(x)) = (form, x) {
                         y.copy_from_slice(x);
                     }
-                    for y in y.chunks_mut(LANES) {
-                        store(y, finished(form, load(y), greatest, last));
+                    let (registers, rest) = y.as_chunks_mut::<LANES>();
+                    for y in registers {
+                        let finished = finished(form, load(y), greatest, last);
+                        store(y, finished);
                     }
+                    let finished = finished(form, load(rest), greatest, last);
+                    store(rest, finished);
                 }
             }
         }
