@@ -2,6 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2_words;
+mod pixels;
 mod words;
 
 pub use words::Transposed;
@@ -33,7 +34,9 @@ pub fn transpose(
     (x, x_stride): (&[f32], usize),
     (y, y_stride): (&mut [f32], usize),
 ) {
-    tiles(isa, size, (x, x_stride), (y, y_stride));
+    if !pixels::transpose(isa, size, (x, x_stride), (y, y_stride)) {
+        tiles(isa, size, (x, x_stride), (y, y_stride));
+    }
 }
 
 /// Describes the tile that serves `isa`.
@@ -95,12 +98,12 @@ mod tests {
     use super::{all, transpose};
     use crate::Isa;
 
-    /// No row, one, a tile in either dimension, one less and one more; strides longer than a row.
+    /// No row, one, a few, a tile in either dimension, one less and one more; strides longer than a row.
     pub(super) fn agrees_with_generic(isa: Isa) {
-        let sizes = [0, 1, 3, 7, 8, 9, 15, 16, 17, 40];
+        let sizes = [0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 40];
         for (rows, columns) in sizes.iter().flat_map(|&i| sizes.map(|j| (i, j))) {
-            for room in [0, 5] {
-                let (from, to) = (columns + room, rows + room);
+            for room in [[0, 0], [5, 5], [0, 5], [5, 0]] {
+                let (from, to) = (columns + room[0], rows + room[1]);
                 let x: Vec<f32> = (0..rows * from).map(|i| i as f32).collect();
                 let mut y = vec![-1.0; columns * to];
                 transpose(isa, [rows, columns], (&x, from), (&mut y, to));

@@ -8,6 +8,7 @@ use bytemuck::Pod;
 
 #[cfg(target_arch = "x86_64")]
 use super::avx2_words;
+use super::pixels;
 use crate::isa::{Isa, Task};
 
 /// Adjacent squares, in words of a row.
@@ -84,6 +85,9 @@ fn words<T: Transposed + Pod, const N: usize>(
     x: (&[T], usize),
     y: (&mut [T], usize),
 ) {
+    if pixels::transpose(isa, size, x, (&mut *y.0, y.1)) {
+        return;
+    }
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = isa.avx2() {
         let [rows, columns] = avx2_words::least::<T>();
@@ -184,10 +188,20 @@ mod tests {
                 (3, 200),
                 (70, 31),
                 (130, 70),
+                (4096, 40),
+                // Pixels and planes.
+                (2, 99),
+                (3, 70),
+                (4, 33),
+                (130, 2),
+                (65, 3),
+                (33, 4),
             ];
-            for ((rows, columns), room) in sizes.into_iter().flat_map(|size| [(size, 0), (size, 2)])
+            let rooms = [[0, 0], [2, 2], [0, 2], [2, 0]];
+            for ((rows, columns), room) in
+                sizes.into_iter().flat_map(|size| rooms.map(|room| (size, room)))
             {
-                let (from, to) = (columns + room, rows + room);
+                let (from, to) = (columns + room[0], rows + room[1]);
                 let x: Vec<T> = (0..rows * from + 1).map(of).collect();
                 let mut y = vec![T::default(); columns * to + 1];
                 T::transpose(isa, [rows, columns], (&x, from), (&mut y, to));
