@@ -140,8 +140,8 @@ mod x86 {
                 for Terms { start, has, end, indices, weights } in terms {
                     let (window, n) = (&x[*start..], end.div_ceil(LANES));
                     let mut registers = [_mm256_setzero_ps(); WINDOW / LANES];
-                    for r in 0..n {
-                        registers[r] = load8(window.get(LANES * r..).unwrap_or_default());
+                    for (r, register) in registers[..n].iter_mut().enumerate() {
+                        *register = load8(window.get(LANES * r..).unwrap_or_default());
                     }
                     for h in 0..BLOCK / LANES {
                         let indices = _mm256_castps_si256(load8(&indices[LANES * h..][..LANES]));

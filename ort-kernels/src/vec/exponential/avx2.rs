@@ -61,9 +61,9 @@ features! { Avx2 enabled
     #[inline]
     pub(in super::super) fn exp_of<const N: usize>(x: [Register; N]) -> [Register; N] {
         let mut is_beyond = splat(0.0);
-        for i in 0..N {
+        for x in x {
             // True for NaN.
-            let own = _mm256_cmp_ps::<_CMP_NLE_UQ>(abs(x[i]), splat(MAX_NORMAL));
+            let own = _mm256_cmp_ps::<_CMP_NLE_UQ>(abs(x), splat(MAX_NORMAL));
             is_beyond = _mm256_or_ps(is_beyond, own);
         }
         match _mm256_movemask_ps(is_beyond) {
