@@ -6,12 +6,13 @@
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Fact;
 use ort_kernels::Isa;
-use ort_kernels::transpose::{Transposed, transpose};
+use ort_kernels::transpose::{MAX_CHANNELS, Transposed, transpose};
 use ort_ops::ops::transpose::Transpose;
 use ort_ops::strided::{self, Strided};
 use ort_tensor::{DType, Shape, Word, row_major_strides};
 
 use super::{Compiled, Compiler, KernelDef};
+use crate::pieces::Rows;
 use crate::strided::StridedCopy;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -62,6 +63,13 @@ impl Stack {
         // The strides of a transposed tensor are not negative.
         let [next_stride, pitch] = [next.unwrap_or(0), pitch].map(isize::cast_unsigned);
         Some(Self { size, next: next_stride, pitch, is_one: next.is_none() })
+    }
+
+    /// Whether pixels of a few channels become planes. One thread takes all: the planes of another would be a third of each
+    /// pixel, which takes longer than whole pixels.
+    fn has_pixels(self) -> bool {
+        let Self { size: [n_j, _], pitch, is_one, .. } = self;
+        is_one && pitch == n_j && n_j <= MAX_CHANNELS
     }
 
     /// Writes a piece that starts at element `start` of the result: whole `i`, or whole `j` if there is a single `i`.
@@ -145,7 +153,11 @@ impl TransposeKernel {
         let x = io.inputs.tensor(0)?;
         let y = io.outputs[0].tensor(x.dtype(), shape)?.into_words::<W>()?;
         let x = x.as_words::<W>()?;
-        copy.rows(each).for_each(io.threads, y, |start, y| match stack {
+        let rows = match stack {
+            Some(stack) if stack.has_pixels() => Rows { len: y.len(), cost: each },
+            _ => copy.rows(each),
+        };
+        rows.for_each(io.threads, y, |start, y| match stack {
             Some(stack) => stack.write(self.isa, x, (start, y)),
             None => copy.write(x, (start, y)),
         });
@@ -162,7 +174,7 @@ mod tests {
 
     #[test]
     fn every_element_is_transposed() {
-        let cases: [(&[usize], &[i64]); 17] = [
+        let cases: [(&[usize], &[i64]); 21] = [
             (&[], &[]),
             (&[5], &[0]),
             (&[7, 9], &[1, 0]),
@@ -177,6 +189,11 @@ mod tests {
             (&[50, 8, 7], &[1, 2, 0]),
             (&[9, 70, 1, 90], &[0, 3, 1, 2]),
             (&[3, 0, 5], &[0, 2, 1]),
+            // Pixels and planes, of one image and of several.
+            (&[1, 200, 300, 3], &[0, 3, 1, 2]),
+            (&[1, 3, 200, 300], &[0, 2, 3, 1]),
+            (&[7, 40, 50, 4], &[0, 3, 1, 2]),
+            (&[7, 2, 40, 50], &[0, 2, 3, 1]),
             // Axes that stay adjacent.
             (&[1, 30, 70, 41], &[0, 3, 1, 2]),
             (&[3, 30, 7, 11, 41], &[0, 4, 1, 2, 3]),
@@ -197,7 +214,9 @@ mod tests {
             let x = (0..n).map(|i| T::from_f64((i * 7919 % 127) as f64));
             Tensor::from_slice(shape, &x.collect::<Vec<_>>()).unwrap()
         }
-        let cases: [(&[usize], &[i64]); 5] = [
+        let cases: [(&[usize], &[i64]); 7] = [
+            (&[1, 200, 300, 3], &[0, 3, 1, 2]),
+            (&[1, 3, 200, 300], &[0, 2, 3, 1]),
             (&[37, 153], &[1, 0]),
             (&[1, 517, 331, 1], &[0, 2, 1, 3]),
             (&[5, 70, 1, 90], &[0, 3, 1, 2]),

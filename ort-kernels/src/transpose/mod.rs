@@ -5,6 +5,7 @@ mod avx2_words;
 mod pixels;
 mod words;
 
+pub use pixels::MAX_CHANNELS;
 pub use words::Transposed;
 
 /// A register tile: its name and size.

@@ -1,17 +1,20 @@
-//! Two to four rows or columns: planes become the channels of pixels, or those planes. The compiler knows how to load
-//! and store every second to fourth element.
+//! Two to four rows or columns: planes become the channels of pixels, or the reverse. The compiler knows how to load and
+//! store every second to fourth element.
 
 use crate::isa::{Isa, Task};
 
-/// [`transpose`](super::transpose), if one dimension is 2, 3 or 4 and its elements are adjacent on both sides; returns
-/// whether that is so.
+/// The channels of a pixel, at most.
+pub const MAX_CHANNELS: usize = 4;
+
+/// [`transpose`](super::transpose), if one side has pixels of 2 to [`MAX_CHANNELS`] channels without gaps; returns whether that
+/// is so.
 pub(super) fn transpose<T: Copy>(
     isa: Isa,
     [rows, columns]: [usize; 2],
     (x, x_stride): (&[T], usize),
     (y, y_stride): (&mut [T], usize),
 ) -> bool {
-    let is_few = |n| (2..=4).contains(&n);
+    let is_few = |n| (2..=MAX_CHANNELS).contains(&n);
     if is_few(rows) && y_stride == rows && columns > rows {
         let (x, y) = ((x, x_stride), &mut y[..columns * rows]);
         match rows {
