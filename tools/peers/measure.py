@@ -4,8 +4,8 @@
     measure.py RUNTIME CASE THREADS SECONDS
 
 RUNTIME is `ort-onnx` (onnxruntime on model.onnx), `ort-raw`, `ort-default`, `ort-all` (on that
-`.ort` variant), `ort-mapped` (on model.default.ort, mapped) or `openvino`. CASE is a folder as
-`make_models.py` writes it. The fields are those of `ort-cli bench --json`, and `rel_err`, the
+`.ort` variant), `ort-mapped` (on model.default.ort, mapped), `openvino` or `mnn`. CASE is a folder
+as `make_models.py` writes it. The fields are those of `ort-cli bench --json`, and `rel_err`, the
 largest error of the first run.
 """
 
@@ -14,11 +14,13 @@ from __future__ import annotations
 import functools
 import importlib
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+import onnx
 import tensors
 
 WARM_UP_RUNS = 3
@@ -59,9 +61,29 @@ def openvino(model: Path, threads: int, feed: dict):
     return run
 
 
+def mnn(model: Path, threads: int, feed: dict):
+    """MNN, on the file that its converter makes beside the model."""
+    import MNN
+
+    made = model.with_suffix(".mnn")
+    convert = Path(sys.executable).with_name("mnnconvert")
+    command = [convert, "-f", "ONNX", "--modelFile", model, "--MNNModel", made, "--bizCode", "x"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    outputs = [output.name for output in onnx.load(model).graph.output]
+    config = {"backend": "CPU", "precision": "high", "numThread": threads}
+    manager = MNN.nn.create_runtime_manager((config,))
+    net = MNN.nn.load_module_from_file(str(made), list(feed), outputs, runtime_manager=manager)
+    feed = [MNN.expr.const(x, list(x.shape), MNN.expr.NCHW) for x in feed.values()]
+    return lambda: [MNN.expr.convert(y, MNN.expr.NCHW).read() for y in net.forward(feed)]
+
+
+# The packages of the runtimes that are not onnxruntime.
+PACKAGES = {"openvino": "openvino", "mnn": "MNN"}
+
+
 def loader(runtime: str, case: Path):
-    if runtime == "openvino":
-        return openvino, case / "model.onnx"
+    if runtime in PACKAGES:
+        return globals()[runtime], case / "model.onnx"
     if runtime == "ort-mapped":
         return functools.partial(onnxruntime, config=MAPPED), case / "model.default.ort"
     variant = runtime.removeprefix("ort-")
@@ -106,7 +128,7 @@ def main() -> None:
     load, model = loader(runtime, case)
     before = memory_mib()
     # Importing the library is not part of loading a model.
-    importlib.import_module("openvino" if runtime == "openvino" else "onnxruntime")
+    importlib.import_module(PACKAGES.get(runtime, "onnxruntime"))
     start = time.perf_counter()
     run = load(model, threads, feed)
     loaded = time.perf_counter()
