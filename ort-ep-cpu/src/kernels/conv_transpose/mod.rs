@@ -8,9 +8,13 @@
 //!     strip[(m, r), q] = f(b[m] + Σ_{c, t} w[c, m, t]·x[c, q − …])    as a product of matrices
 //!     y[m, stride·q + r − pad] = strip[(m, r), q]
 //! ```
+//!
+//! With one input channel per group, planes are computed directly (see [`depthwise`]).
 
 // collects are bounded: by the rank, and one per set
 
+mod depthwise;
+mod geometry;
 mod pack;
 mod parts;
 mod phases;
@@ -19,25 +23,23 @@ mod tests;
 mod write;
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Packed, Prepared};
-use ort_graph::{Graph, NodeId, OpError};
+use ort_graph::{Graph, NodeId};
 use ort_kernels::Activation;
 use ort_kernels::conv_f32::{Axis, Columns, Direct};
 use ort_kernels::gemm::{Gemm, Lhs, Matrix, Region, Start, Strided};
 use ort_ops::ops::conv_transpose::ConvTranspose;
-use ort_tensor::{DType, Shape, go_on, n_elements};
+use ort_tensor::{DType, Shape, go_on};
 use smallvec::SmallVec;
 
-use self::pack::{axes_of_kernel, block_channels, pack};
-use self::parts::{Part, Split};
-use self::phases::{Left, Set, Transposed, has_gaps, sets};
+use self::geometry::{Geometry, shape_and_axes};
+use self::pack::pack;
+use self::parts::Part;
+use self::phases::{Left, Set};
 use super::unary::Function;
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::{Cpu, MAX_OPERATIONS, Team, n_parts};
 
 pub(super) const DEF: KernelDef = KernelDef { claim, compile };
-
-/// Elements that a product computes before they are scattered to the result: 64 KiB.
-const STRIP: usize = 16 * 1024;
 
 /// One transposed convolution; the weights are packed if they are constant.
 #[derive(Debug)]
@@ -45,25 +47,9 @@ struct ConvTransposeKernel {
     cpu: Cpu,
     op: ConvTranspose,
     activation: Activation,
+    /// How many remainders of each axis are apart.
+    late: [usize; 3],
     weights: Option<Packed>,
-}
-
-/// The sizes for one shape signature.
-#[derive(Debug)]
-struct Geometry {
-    /// The shape of the result.
-    shape: Shape,
-    group: usize,
-    /// Input channels of a group.
-    c: usize,
-    /// Output channels of a group.
-    m: usize,
-    axes: [Transposed; 3],
-    sets: Vec<Set>,
-    /// For each set, its taps in the order of the product's terms.
-    taps: Vec<Vec<usize>>,
-    has_gaps: bool,
-    split: Split,
 }
 
 /// The tensors of a run.
@@ -122,62 +108,22 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     if !has_kernel(compiler.graph, &compiler.claim.inputs) {
         return Ok(None);
     }
-    let weights = pack(compiler, &op);
-    Ok(Some(Box::new(ConvTransposeKernel { cpu: compiler.cpu, op, activation, weights })))
+    let late = late(compiler, &op);
+    let weights = pack(compiler, &op, late);
+    Ok(Some(Box::new(ConvTransposeKernel { cpu: compiler.cpu, op, activation, late, weights })))
 }
 
-impl Geometry {
-    fn new(op: &ConvTranspose, x: &[usize], w: &[usize]) -> Result<Self, KernelError> {
-        let wrong = || -> KernelError {
-            let (left, right) = (x.to_vec(), w.to_vec());
-            OpError::Shapes { what: "channels and groups", left, right }.into()
-        };
-        let (&[n, channels, ref input @ ..], &[c, m, ref kernel @ ..]) = (x, w) else {
-            return Err(wrong());
-        };
-        if channels != c || !c.is_multiple_of(op.group) {
-            return Err(wrong());
-        }
-        let window = op.window(input, kernel)?;
-        let filters = m.checked_mul(op.group).ok_or_else(wrong)?;
-        let shape = [n, filters].into_iter().chain(window.input.iter().copied()).collect();
-        let mut axes = axes_of_kernel(op, kernel).ok_or_else(wrong)?;
-        let first = axes.len() - kernel.len();
-        for (i, axis) in axes[first..].iter_mut().enumerate() {
-            axis.input = window.output[i];
-            axis.output = window.input[i];
-            axis.pad = window.pads_begin[i];
-        }
-        n_elements(kernel).ok_or_else(wrong)?;
-        let sets = sets(&axes)?;
-        let kernel = axes.map(|axis| axis.kernel);
-        let taps = sets.iter().map(|set| set.taps(kernel)).collect::<Result<_, _>>()?;
-        let split = Split::new(&axes, block_channels(&sets, m));
-        let (group, c, has_gaps) = (op.group, c / op.group, has_gaps(&axes, &sets));
-        Ok(Self { shape, group, c, m, axes, sets, taps, has_gaps, split })
-    }
-
-    fn n_taps(&self) -> usize {
-        self.axes.iter().map(|axis| axis.kernel).product()
-    }
-
-    /// Elements of a plane of `x`.
-    fn n_inputs(&self) -> usize {
-        self.axes.iter().map(|axis| axis.input).product()
-    }
-
-    /// Elements of a plane of the result.
-    fn n_outputs(&self) -> usize {
-        self.axes.iter().map(|axis| axis.output).product()
-    }
-
-    /// The positions of a strip. The last block of channels uses strips of the same length, so that
-    /// scratch for the other blocks is large enough for it.
-    fn strip_len(&self, set: &Set) -> usize {
-        let rows = self.split.n_channels * set.n_phases();
-        let most = (STRIP / rows.max(1)).next_multiple_of(64);
-        most.min(set.n_positions().max(1))
-    }
+/// The numbers of late remainders that are apart: none if the shapes are not known.
+fn late(compiler: &Compiler<'_>, op: &ConvTranspose) -> [usize; 3] {
+    let shape = |i: usize| -> Option<Shape> {
+        let id = compiler.claim.inputs.get(i).copied().flatten()?;
+        compiler.graph.fact(id).dims()?.iter().map(|dim| dim.known()).collect()
+    };
+    let axes = shape(0).zip(shape(1)).and_then(|(x, w)| {
+        let (_, axes) = shape_and_axes(op, &x, &w).ok()?;
+        Some((axes, w[1]))
+    });
+    axes.map_or([0; 3], |(axes, m)| pack::late(compiler.cpu.isa, &axes, m))
 }
 
 /// Scratch of a thread.
@@ -329,7 +275,7 @@ impl ConvTransposeKernel {
                 Some(direct) => direct.run(&region, &mut to, scratch),
                 None => gemm.run(&region, &mut to, scratch),
             }
-            write::strip(&geometry.axes, set, part, (start, strip));
+            write::strip((self.cpu.isa, &geometry.axes), set, part, (start, strip));
         }
     }
 }
@@ -337,8 +283,11 @@ impl ConvTransposeKernel {
 impl Kernel for ConvTransposeKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, w, ..] = shapes else { return Err(KernelError::ForeignState) };
-        let geometry = Geometry::new(&self.op, x, w)?;
-        let len = self.scratch_lens(&geometry).iter().sum();
+        let geometry = Geometry::new(&self.op, (x, w), self.late)?;
+        let len = match &geometry.planes {
+            Some(planes) => planes.scratch_len(),
+            None => self.scratch_lens(&geometry).iter().sum(),
+        };
         Ok(Prepared::new(geometry).with_scratch(self.cpu.scratch_bytes(len)))
     }
 
@@ -355,6 +304,11 @@ impl Kernel for ConvTransposeKernel {
         };
         let y = io.outputs[0].tensor(DType::F32, &geometry.shape)?.into_slice::<f32>()?;
         if y.is_empty() {
+            return Ok(());
+        }
+        if let Some(planes) = &geometry.planes {
+            let how = (io.threads, &mut *io.scratch);
+            depthwise::run(self, (geometry, planes), &operands, y, how);
             return Ok(());
         }
         let lens = self.scratch_lens(geometry);

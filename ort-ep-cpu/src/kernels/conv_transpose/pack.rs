@@ -3,15 +3,20 @@
 // collects are bounded: by the rank, and one per set
 
 use ort_ep::{Packed, Recipe};
+use ort_kernels::Isa;
 use ort_kernels::gemm::variant;
 use ort_ops::ops::conv_transpose::ConvTranspose;
 use ort_tensor::Shape;
 
+use super::geometry::is_depthwise;
 use super::phases::{Left, Set, Transposed, sets};
 use crate::kernels::Compiler;
 
 /// Rows of a product, unless one channel has more: eight tiles.
 const BLOCK_ROWS: usize = 112;
+
+/// To generate an element of the right operand takes as long as to multiply it by as many rows.
+const ROWS_TO_COPY: usize = 8;
 
 /// The axes of a kernel, unit axes in front; input and output sizes are unknown.
 pub(super) fn axes_of_kernel(op: &ConvTranspose, kernel: &[usize]) -> Option<[Transposed; 3]> {
@@ -35,13 +40,37 @@ pub(super) fn block_channels(sets: &[Set], m: usize) -> usize {
     m.div_ceil(m.div_ceil(most).max(1)).max(1)
 }
 
+/// The numbers of late remainders that form their own classes, for these axes of `m` output channels: those of
+/// the smaller product.
+pub(super) fn late(isa: Isa, axes: &[Transposed; 3], m: usize) -> [usize; 3] {
+    let none = [0; 3];
+    let all = axes.map(|axis| axis.pad % axis.stride);
+    let work = |late| {
+        let work = |set: &Set| {
+            let n = set.n_positions().next_multiple_of(variant(isa).nr);
+            let rows = m.saturating_mul(set.n_phases()).saturating_add(ROWS_TO_COPY);
+            rows.saturating_mul(set.n_taps()).saturating_mul(n)
+        };
+        let sets = sets(axes, late).ok()?;
+        Some(sets.iter().map(work).fold(0, usize::saturating_add))
+    };
+    match (work(none), work(all)) {
+        (Some(together), Some(apart)) if apart < together => all,
+        _ => none,
+    }
+}
+
 /// Packs the weights of each block of channels as left operands: by group, set,
 /// and block.
-pub(super) fn pack(compiler: &Compiler<'_>, op: &ConvTranspose) -> Option<Packed> {
+pub(super) fn pack(
+    compiler: &Compiler<'_>,
+    op: &ConvTranspose,
+    late: [usize; 3],
+) -> Option<Packed> {
     let isa = compiler.cpu.isa;
     let weights = compiler.constant(1)?;
     let &[channels, m, ref kernel @ ..] = weights.shape() else { return None };
-    if weights.is_empty() {
+    if weights.is_empty() || is_depthwise(channels / op.group) {
         return None;
     }
     let axes = axes_of_kernel(op, kernel)?;
@@ -53,11 +82,12 @@ pub(super) fn pack(compiler: &Compiler<'_>, op: &ConvTranspose) -> Option<Packed
         parameters: [variant(isa).mr, op.group]
             .into_iter()
             .chain(steps)
+            .chain(late)
             .map(|n| n as u64)
             .collect(),
         n_bytes: weights.len() * size_of::<f32>(),
     };
-    let sets = sets(&axes).ok()?;
+    let sets = sets(&axes, late).ok()?;
     let per_block = block_channels(&sets, m);
     let taps = sets.iter().map(|set| set.taps(kernel)).collect::<Result<Vec<_>, _>>().ok()?;
     compiler.pack_for_runs(1, &recipe, |w: &[f32], mut packed| {

@@ -96,8 +96,11 @@ impl Split {
         };
         let outer = outputs(&set.axes[..self.along]).saturating_sub(1);
         let inner = outputs(&set.axes[self.along + 1..]);
-        let column =
-            |q: usize| (outer * set.axes[self.along].output + q - set.first[self.along]) * inner;
+        let (axis, first) = (&set.axes[self.along], set.first[self.along]);
+        let column = |q: usize| {
+            let q = q.clamp(first, first + axis.output);
+            (outer * axis.output + q - first) * inner
+        };
         column(positions.start)..column(positions.end)
     }
 }

@@ -7,6 +7,9 @@
 //! inputs they read, last tap first, are `q − shift`, `q − shift + step`, …: a convolution of
 //! stride 1 over q. Remainders with the same shift and number of taps form a [`Class`]: they read the
 //! same inputs. On several axes there is a [`Set`] for each combination of one class per axis.
+//!
+//! The outputs of the *late* remainders, those below `pad mod stride`, start one q after the others. A class of both
+//! computes one q in vain for each of them, which is much if there are few: then they form their own classes.
 
 use std::ops::Range;
 
@@ -48,6 +51,10 @@ pub(super) struct Set {
     /// Axes of the convolution; output 0 is `q = first`.
     pub(super) axes: [Axis; 3],
     pub(super) first: [usize; 3],
+    /// Each remainder of the last axis, and the `q` of its outputs.
+    pub(super) columns: Vec<(usize, Range<usize>)>,
+    /// The `q` that have outputs for all remainders of the last axis, if the class has all of several.
+    pub(super) whole: Range<usize>,
 }
 
 impl Transposed {
@@ -55,11 +62,11 @@ impl Transposed {
     pub(super) const UNIT: Self =
         Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, pad: 0 };
 
-    /// The classes of all remainders that have taps.
+    /// The classes of all remainders that have taps; the first `late` remainders are apart.
     ///
     /// # Errors
     /// If the list of taps cannot be allocated: filters without channels may have any number of taps.
-    pub(super) fn classes(&self) -> Result<Vec<Class>, TensorError> {
+    pub(super) fn classes(&self, late: usize) -> Result<Vec<Class>, TensorError> {
         let mut taps: Vec<(usize, usize)> =
             collected((0..self.kernel).map(|tap| (tap * self.dilation % self.stride, tap)))?;
         taps.sort_by_key(|&(remainder, tap)| (remainder, usize::MAX - tap));
@@ -69,10 +76,12 @@ impl Transposed {
             let shift = (last * self.dilation - remainder) / self.stride;
             let before = taps.get(1).map_or(last, |&(_, tap)| tap);
             let step = ((last - before) * self.dilation / self.stride).max(1);
+            let is_late = remainder < late;
             // bounded: as many as `taps`
             let remainder = (remainder, taps.iter().map(|&(_, tap)| tap).collect());
             let is_like = |class: &&mut Class| {
-                (class.shift, class.step, class.n_taps()) == (shift, step, taps.len())
+                let is_like = (class.shift, class.step, class.n_taps()) == (shift, step, taps.len());
+                is_like && class.remainders.iter().all(|(r, _)| (*r < late) == is_late)
             };
             match classes.iter_mut().find(is_like) {
                 Some(class) => class.remainders.push(remainder),
@@ -91,6 +100,12 @@ impl Transposed {
         self.pad / self.stride..(self.pad + self.output).div_ceil(self.stride)
     }
 
+    /// The `q` of the outputs of a remainder.
+    fn positions_of(&self, remainder: usize) -> Range<usize> {
+        let q = |output: usize| output.saturating_sub(remainder).div_ceil(self.stride);
+        q(self.pad)..q(self.pad + self.output)
+    }
+
     /// The outputs of a range of `q`.
     pub(super) fn outputs(&self, positions: &Range<usize>) -> Range<usize> {
         let output = |q: usize| (q * self.stride).saturating_sub(self.pad).min(self.output);
@@ -105,7 +120,9 @@ impl Transposed {
 
     /// The convolution of a class, and the `q` of its output 0.
     fn axis(&self, class: &Class) -> (Axis, usize) {
-        let Range { start, end } = self.positions();
+        let positions = || class.remainders.iter().map(|(r, _)| self.positions_of(*r));
+        let start = positions().map(|q| q.start).min().unwrap_or(0);
+        let end = positions().map(|q| q.end).max().unwrap_or(start);
         let first = start.min(class.shift);
         let axis = Axis {
             input: self.input,
@@ -125,14 +142,15 @@ impl Class {
     }
 }
 
-/// The sets of a transposed convolution, in an order that depends only on kernel, strides and
-/// dilations.
+/// The sets of a transposed convolution, in an order that depends only on kernel, strides, dilations, and
+/// the numbers of late remainders that are apart.
 ///
 /// # Errors
 /// As [`Transposed::classes`].
-pub(super) fn sets(axes: &[Transposed; 3]) -> Result<Vec<Set>, TensorError> {
-    let [d, h, w] = axes.map(|axis| axis.classes());
+pub(super) fn sets(axes: &[Transposed; 3], late: [usize; 3]) -> Result<Vec<Set>, TensorError> {
+    let [d, h, w] = [0, 1, 2].map(|i| axes[i].classes(late[i]));
     let (d, h, w) = (d?, h?, w?);
+    let last = axes[2];
     let mut sets = Vec::new();
     for depth in &d {
         for height in &h {
@@ -140,11 +158,23 @@ pub(super) fn sets(axes: &[Transposed; 3]) -> Result<Vec<Set>, TensorError> {
                 let classes = [depth, height, width].map(Class::clone);
                 let placed: [(Axis, usize); 3] = std::array::from_fn(|i| axes[i].axis(&classes[i]));
                 let (axes, first) = (placed.map(|(axis, _)| axis), placed.map(|(_, q)| q));
-                sets.push(Set { classes, axes, first });
+                // bounded: as many as remainders
+                let columns = width.remainders.iter().map(|(r, _)| (*r, last.positions_of(*r)));
+                let columns: Vec<_> = columns.collect();
+                let is_whole = columns.len() > 1 && columns.len() == last.stride;
+                let whole = if is_whole { common(&columns) } else { 0..0 };
+                sets.push(Set { classes, axes, first, columns, whole });
             }
         }
     }
     Ok(sets)
+}
+
+/// The `q` that are in all ranges.
+fn common(columns: &[(usize, Range<usize>)]) -> Range<usize> {
+    let start = columns.iter().map(|(_, q)| q.start).max().unwrap_or(0);
+    let end = columns.iter().map(|(_, q)| q.end).min().unwrap_or(0);
+    start..end.max(start)
 }
 
 /// Whether some outputs are reached by no tap of any set.
@@ -246,9 +276,9 @@ mod tests {
     use super::*;
 
     /// Each output's pairs of tap and input.
-    fn pairs(axis: &Transposed) -> Vec<Vec<(usize, usize)>> {
+    fn pairs(axis: &Transposed, late: usize) -> Vec<Vec<(usize, usize)>> {
         let mut pairs = vec![Vec::new(); axis.output];
-        for class in axis.classes().unwrap() {
+        for class in axis.classes(late).unwrap() {
             let (conv, first) = axis.axis(&class);
             for (remainder, taps) in &class.remainders {
                 for position in 0..conv.output {
@@ -286,7 +316,9 @@ mod tests {
                     pairs.push((tap, i));
                 }
             }
-            assert_eq!(pairs(&axis), expected, "{axis:?}");
+            for late in [0, pad % stride] {
+                assert_eq!(pairs(&axis, late), expected, "{axis:?}");
+            }
         }
     }
 
@@ -294,16 +326,16 @@ mod tests {
     fn any_number_of_taps_is_an_error_at_most() {
         let axis = Transposed { kernel: 1 << 40, ..Transposed::UNIT };
         let limit = 1 << 20;
-        assert!(within(limit, limit, || axis.classes()).is_err());
+        assert!(within(limit, limit, || axis.classes(0)).is_err());
     }
 
     #[test]
     fn windows_that_do_not_overlap_are_one_class() {
         let axis = Transposed { kernel: 2, stride: 2, input: 7, output: 14, ..Transposed::UNIT };
-        let classes = axis.classes().unwrap();
+        let classes = axis.classes(0).unwrap();
         assert_eq!(classes.len(), 1);
         assert!(axis.axis(&classes[0]).0.is_pointwise());
-        let gaps = |axes| has_gaps(&axes, &sets(&axes).unwrap());
+        let gaps = |axes| has_gaps(&axes, &sets(&axes, [0; 3]).unwrap());
         assert!(!gaps([axis, axis, Transposed::UNIT]));
         assert!(gaps([Transposed { stride: 3, ..axis }, axis, axis]));
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::{MAX_TAPS, Taps};
 use crate::Isa;
 use crate::conv_f32::Axis;
+use crate::transpose::transpose;
 
 /// Elements per band, unless one row of outputs needs more: half of the smallest second-level
 /// cache.
@@ -36,14 +37,19 @@ pub(super) struct Band<'a> {
     channel_len: usize,
 }
 
-/// Merges pointwise axes to one long row.
-pub(super) fn flattened(axes: [Axis; 2]) -> [Axis; 2] {
+/// Merges the axes to one long row, if windows have one column and rows are adjacent: those of the image, or of a
+/// band of all its rows.
+pub(super) fn flattened(channels: usize, axes: [Axis; 2]) -> [Axis; 2] {
     let [height, width] = &axes;
-    if !axes.iter().all(Axis::is_pointwise) {
+    let (n, pad) = (width.input, height.pad.map(|pad| pad.saturating_mul(width.input)));
+    let is_image = height.pad == [0; 2];
+    let padded = (height.input * n).saturating_add(pad[0]).saturating_add(pad[1]);
+    let fits = is_image || channels.saturating_mul(padded) <= BAND;
+    if !(width.is_pointwise() && height.stride == 1 && height.kernel <= MAX_TAPS && fits) {
         return axes;
     }
-    let plane = height.input * width.input;
-    [Axis::UNIT, Axis { input: plane, output: plane, ..Axis::UNIT }]
+    let (input, output) = (height.input * n, height.output * n);
+    [Axis::UNIT, Axis { input, output, pad, dilation: height.dilation * n, ..*height }]
 }
 
 /// Whether no output reads padding.
@@ -51,10 +57,15 @@ fn is_inside(axis: &Axis) -> bool {
     axis.pad[0] == 0 && axis.reach(axis.output) <= axis.input
 }
 
+/// Whether the image itself is the band.
+pub(super) fn is_image([height, width]: [&Axis; 2]) -> bool {
+    width.stride == 1 && is_inside(height) && is_inside(width)
+}
+
 impl Layout {
     pub(super) fn new(channels: usize, axes: [Axis; 2]) -> Self {
         let [height, width] = &axes;
-        let is_image = width.stride == 1 && axes.iter().all(is_inside);
+        let is_image = is_image([height, width]);
         let tap = |tap: usize| tap * width.dilation;
         let n_columns = width.output + tap(width.kernel - 1) / width.stride;
         let row_len = if is_image { width.input } else { width.stride * n_columns };
@@ -81,9 +92,12 @@ impl Layout {
         self.rows
     }
 
-    /// Elements of scratch for a band.
+    /// Elements of scratch for a band, and for a row of the image with its padding.
     pub(super) fn scratch_len(&self) -> usize {
-        if self.is_image { 0 } else { self.channels * self.axes[0].reach(self.rows) * self.row_len }
+        if self.is_image {
+            return 0;
+        }
+        self.channels * self.axes[0].reach(self.rows) * self.row_len + self.row_len
     }
 
     /// The inputs of a tile whose outputs start at these elements.
@@ -115,8 +129,8 @@ impl Layout {
         }
         let n_rows = height.reach(rows.len());
         let channel_len = n_rows * self.row_len;
-        let band = &mut scratch[..self.channels * channel_len];
-        fill(isa, self, x, (rows.start, n_rows), band);
+        let (band, line) = scratch.split_at_mut(self.channels * channel_len);
+        fill(isa, self, x, (rows.start, n_rows), [&mut *band, &mut line[..self.row_len]]);
         Band { elements: band, first: rows.start, step, channel_len }
     }
 }
@@ -130,53 +144,37 @@ impl<'a> Band<'a> {
     }
 }
 
-per_isa! {
-    /// Fills a band of `n` rows for the outputs starting at row `first`.
-    fn fill<FMA>(layout: &Layout, x: &[f32], place: (usize, usize), band: &mut [f32]) {
-        let [height, width] = &layout.axes;
-        let (first, n_rows) = place;
-        let plane = height.input * width.input;
-        let rows = band.chunks_exact_mut(layout.row_len);
-        for (i, to) in rows.enumerate() {
-            let (channel, row) = (i / n_rows, i % n_rows);
-            match (first * height.stride + row).checked_sub(height.pad[0]) {
-                Some(y) if y < height.input => {
-                    let from = &x[channel * plane + y * width.input..][..width.input];
-                    match width.stride {
-                        1 => fill_row::<1>(width, from, to),
-                        2 => fill_row::<2>(width, from, to),
-                        _ => fill_row::<0>(width, from, to),
-                    }
-                }
-                _ => to.fill(0.0),
-            }
-        }
-    }
-}
-
-/// Fills one row of the band. `S` is the stride, if it is not 0.
-#[inline(always)]
-fn fill_row<const S: usize>(width: &Axis, from: &[f32], to: &mut [f32]) {
-    let stride = if S > 0 { S } else { width.stride };
-    let (pad, n_columns) = (width.pad[0], to.len() / stride);
-    for (remainder, to) in to.chunks_exact_mut(n_columns).enumerate() {
-        // The columns inside the image.
-        let start = pad.saturating_sub(remainder).div_ceil(stride).min(n_columns);
-        let end = (pad + from.len()).saturating_sub(remainder).div_ceil(stride);
-        let end = end.clamp(start, n_columns);
-        to[..start].fill(0.0);
-        to[end..].fill(0.0);
-        if start < end {
-            let from = &from[start * stride + remainder - pad..];
-            let to = &mut to[start..end];
-            if S == 1 {
-                to.copy_from_slice(&from[..to.len()]);
-            } else {
-                let from = &from[..(to.len() - 1) * stride + 1];
-                for i in 0..to.len() {
-                    to[i] = from[i * stride];
-                }
-            }
+/// Fills a band of `n` rows for the outputs starting at row `first`; `line` has the elements of a row.
+fn fill(
+    isa: Isa,
+    layout: &Layout,
+    x: &[f32],
+    (first, n_rows): (usize, usize),
+    [band, line]: [&mut [f32]; 2],
+) {
+    let [height, width] = &layout.axes;
+    let (plane, stride) = (height.input * width.input, width.stride);
+    // The inputs that the band has room for; others are not read.
+    let start = width.pad[0].min(layout.row_len);
+    let len = width.input.min(layout.row_len - start);
+    let inside = start..start + len;
+    line.fill(0.0);
+    for (i, to) in band.chunks_exact_mut(layout.row_len.max(1)).enumerate() {
+        let (channel, row) = (i / n_rows, i % n_rows);
+        let y = (first * height.stride + row).checked_sub(height.pad[0]);
+        let Some(y) = y.filter(|y| *y < height.input) else {
+            to.fill(0.0);
+            continue;
+        };
+        let from = &x[channel * plane + y * width.input..][..len];
+        if stride == 1 {
+            to[..inside.start].fill(0.0);
+            to[inside.end..].fill(0.0);
+            to[inside.clone()].copy_from_slice(from);
+        } else {
+            line[inside.clone()].copy_from_slice(from);
+            let n_columns = layout.row_len / stride;
+            transpose(isa, [n_columns, stride], (line, stride), (to, n_columns));
         }
     }
 }

@@ -11,8 +11,8 @@
 //!
 //! **Edges.** As in Gemm: NaN and infinities follow IEEE 754; padding counts as zero.
 //!
-//! **Loops.** Bands of rows ▸ rows ▸ tiles of adjacent outputs ▸ panels of filters ▸ the register
-//! tile.
+//! **Loops.** Bands of rows ▸ rows ▸ chunks of adjacent outputs, whose inputs the first-level cache holds ▸ panels of
+//! filters ▸ the register tile.
 
 mod band;
 #[cfg(test)]
@@ -33,11 +33,13 @@ const FEW_CHANNELS: usize = 4;
 /// Bytes of the filters and of the inputs of a tile: a quarter of the smallest second-level cache; they are
 /// read in order.
 const RESIDENT: usize = 256 * 1024;
-/// Bytes of an image that may be in the second-level cache: a larger one is better read in the longer runs of
-/// columns, if it is read by more than one panel of filters.
+/// Bytes of an image that may be in the second-level cache: a larger one that needs no band is better read in the
+/// longer runs of columns, if it is read by more than one panel of filters.
 const MAX_BYTES: usize = 512 * 1024;
 /// The minimum outputs per row: half a tile of the widest registers.
 const MIN_ROW: usize = 16;
+/// Bytes of the inputs of a chunk: half of the smallest first-level cache.
+const CHUNK: usize = 16 * 1024;
 /// The maximum number of taps per row of a filter.
 const MAX_TAPS: usize = 64;
 /// The maximum number of rows of any tile.
@@ -79,6 +81,8 @@ struct Taps<'a> {
 
 /// How a tile is combined with y.
 struct Merge<'a> {
+    /// The first column of the tile.
+    at: usize,
     bias: Option<&'a [f32]>,
     is_sum: bool,
     min: f32,
@@ -92,13 +96,13 @@ pub struct Variant {
     pub name: &'static str,
     /// The maximum number of rows per tile.
     pub mr: usize,
-    /// The maximum number of columns.
+    /// The columns of a tile of `mr` rows.
     pub nr: usize,
 }
 
 ladder! {
     // `c[r][j] = clamp(start + Σ_t w[t][r]·x[t][j])` for the rows of `c`, 1 to `mr` of them and all
-    // of one width, 1 to `nr`. `w: [taps][rows]`.
+    // of one length, tile by tile. `w: [taps][rows]`.
     fn tile(w: &[f32], x: &Taps<'_>, c: &mut [&mut [f32]], merge: &Merge<'_>);
     Avx512 => avx512_14x32, Avx2 => avx2_6x16, Neon => neon_12x8, Simd128 => simd128_4x8;
     generic
@@ -109,7 +113,7 @@ impl Direct<'_> {
     #[must_use]
     pub fn is_suited(isa: Isa, [filters, channels]: [usize; 2], axes: &[Axis; 2]) -> bool {
         let variant = best(isa);
-        let [height, width] = &band::flattened(*axes);
+        let [height, width] = &band::flattened(channels, *axes);
         let per_row = filters * width.kernel + width.reach(variant.nr);
         let bytes = channels * height.kernel * per_row * size_of::<f32>();
         let image = channels * height.input * width.input * size_of::<f32>();
@@ -120,7 +124,7 @@ impl Direct<'_> {
             && (filters <= MAX_FILTERS[0] && filters.div_ceil(variant.mr) <= MAX_FILTERS[1]
                 || channels <= FEW_CHANNELS)
             && bytes <= RESIDENT
-            && (image <= MAX_BYTES || filters <= variant.mr)
+            && (image <= MAX_BYTES || filters <= variant.mr || !band::is_image([height, width]))
             && width.output >= MIN_ROW
             && width.kernel <= MAX_TAPS
     }
@@ -128,7 +132,7 @@ impl Direct<'_> {
     /// Elements of scratch for [`Direct::run`].
     #[must_use]
     pub fn scratch_len(channels: usize, axes: &[Axis; 2]) -> usize {
-        Layout::new(channels, band::flattened(*axes)).scratch_len()
+        Layout::new(channels, band::flattened(channels, *axes)).scratch_len()
     }
 
     /// Computes `region`, filters by positions, row-major over the output. Row `i` of `c` is filter
@@ -137,7 +141,7 @@ impl Direct<'_> {
     /// # Panics
     /// If an operand, `c` or the scratch is too short, or the rows do not start and end at panels.
     pub fn run(&self, region: &Region, c: &mut (impl Rows + ?Sized), scratch: &mut [f32]) {
-        let layout = Layout::new(self.channels, band::flattened(self.axes));
+        let layout = Layout::new(self.channels, band::flattened(self.channels, self.axes));
         let width = layout.width();
         let mut position = region.columns.start;
         while position < region.columns.end {
@@ -164,11 +168,18 @@ impl Direct<'_> {
         place: usize,
         c: &mut (impl Rows + ?Sized),
     ) {
-        let (terms, nr) = (taps.channels * taps.rows * taps.columns.len(), best(self.isa).nr);
+        let (lines, nr) = (taps.channels * taps.rows, best(self.isa).nr);
+        let terms = lines * taps.columns.len();
         let clamp = self.activation.as_clamp();
         let (min, max) = clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
-        for first in columns.clone().step_by(nr) {
-            let n = nr.min(columns.end - first);
+        let bytes_of_tile = lines * self.axes[1].stride * nr * size_of::<f32>();
+        // A single panel reads its inputs once.
+        let chunk = match row_panels(self.isa, self.filters).len() {
+            0..=1 => columns.len().max(1),
+            _ => nr * (CHUNK / bytes_of_tile.max(1)).max(1),
+        };
+        for first in columns.clone().step_by(chunk) {
+            let n = chunk.min(columns.end - first);
             let left = place + first - columns.start;
             let taps = Taps { band: taps.band.get(first..).unwrap_or_default(), ..*taps };
             let within = |rows: &std::ops::Range<usize>| {
@@ -181,7 +192,7 @@ impl Direct<'_> {
                 let all = pieces.iter_mut().zip(of_panel);
                 all.for_each(|(piece, row)| *piece = &mut row[left..left + n]);
                 let bias = self.bias.map(|bias| &bias[rows.clone()]);
-                let merge = Merge { bias, is_sum: self.is_sum, min, max };
+                let merge = Merge { at: 0, bias, is_sum: self.is_sum, min, max };
                 tile(
                     self.isa,
                     &self.w[rows.start * terms..rows.end * terms],

@@ -25,12 +25,24 @@ pub(super) fn agrees_with_generic(isa: Isa) {
         axis(64, 2, 3, 2, [1; 2]),
         axis(33, 3, 1, 1, [0; 2]),
         axis(20, 7, 2, 1, [9, 8]),
+        axis(95, 7, 4, 1, [3; 2]),
+        axis(90, 4, 5, 3, [0; 2]),
     ];
     for axes in heights.iter().flat_map(|h| widths.iter().map(|w| [*h, *w])) {
         for (channels, filters) in [(1, 1), (3, best(isa).mr), (5, 2 * best(isa).mr + 1), (0, 2)] {
             check(isa, channels, filters, axes);
         }
     }
+    // Few filters, whose tiles are wide.
+    for filters in 1..=4 {
+        check(isa, 3, filters, [axis(4, 3, 1, 1, [1; 2]), axis(277, 5, 1, 1, [2; 2])]);
+    }
+    // Windows of one column: all rows are one, unless they do not fit a band, or have gaps.
+    check(isa, 2, 9, [axis(60, 7, 1, 2, [6, 3]), axis(17, 1, 1, 1, [0; 2])]);
+    check(isa, 9, 4, [axis(180, 3, 1, 1, [1; 2]), axis(41, 1, 1, 1, [0; 2])]);
+    check(isa, 2, 3, [axis(21, 3, 1, 1, [0; 2]), axis(16, 1, 1, 1, [0; 2])]);
+    // No window reaches the image.
+    check(isa, 1, 2, [axis(1, 1, 1, 1, [0; 2]), axis(1, 3, 4, 1, [5, 0])]);
     // Several bands.
     check(isa, 40, 5, [axis(40, 3, 1, 1, [1; 2]), axis(130, 3, 1, 1, [1; 2])]);
 }

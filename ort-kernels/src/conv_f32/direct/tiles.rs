@@ -1,6 +1,8 @@
 //! The register tile, written once for every register width.
 
-/// The tile of a variant for as many rows as `$rows` lists, and one or two registers a row.
+/// The tile of a variant for as many rows as `$rows` lists.
+///
+/// One to three rows use more than two registers each: the latency of a multiply-add is hidden by eight sums.
 ///
 /// The invocation must provide `load` and `store`, which transfer a register of `LANES` floats, or fewer, from and to a
 /// slice, and the instructions `zero`, `splat`, `fmadd`, `min` and `max`, of which the last two
@@ -8,21 +10,32 @@
 macro_rules! tiles {
     ($isa:ident, [$($r:literal)+]) => {
         pub(super) fn tile(token: $isa, w: &[f32], x: &Taps<'_>, c: &mut [&mut [f32]], merge: &Merge<'_>) {
-            match (c.len(), c[0].len() > LANES) {
-                $(($r, false) => rows::<$r, 1>(token, w, x, c, merge),
-                ($r, true) => rows::<$r, 2>(token, w, x, c, merge),)+
-                (rows, _) => unreachable!("invariant: a panel has no {rows} rows"),
+            let n = c[0].len();
+            let mut at = 0;
+            while at < n {
+                let merge = Merge { at, ..*merge };
+                let registers = match (c.len(), (n - at).div_ceil(LANES)) {
+                    (1, 8..) => rows::<1, 8>(token, w, x, c, &merge),
+                    (1, 4..) => rows::<1, 4>(token, w, x, c, &merge),
+                    (2, 4..) => rows::<2, 4>(token, w, x, c, &merge),
+                    (3, 3..) => rows::<3, 3>(token, w, x, c, &merge),
+                    $(($r, 2..) => rows::<$r, 2>(token, w, x, c, &merge),
+                    ($r, _) => rows::<$r, 1>(token, w, x, c, &merge),)+
+                    (rows, _) => unreachable!("invariant: a panel has no {rows} rows"),
+                };
+                at += registers * LANES;
             }
         }
 
         kernel! {
-            /// `R` rows of at most `W` registers.
+            /// `R` rows of at most `W` registers, which it returns.
             $isa => fn rows<const R: usize, const W: usize>(
                 w: &[f32],
                 x: &Taps<'_>,
                 c: &mut [&mut [f32]],
                 merge: &Merge<'_>,
-            ) {
+            ) -> usize {
+                let at = merge.at;
                 // Initial values and the epilogue are separate from the sums, so that the sums
                 // stay in registers however loops over rows are compiled.
                 let mut sums = [[zero(); W]; R];
@@ -30,7 +43,7 @@ macro_rules! tiles {
                     let mut starts = [[zero(); W]; R];
                     for (c, starts) in c.iter().zip(&mut starts) {
                         for (v, start) in starts.iter_mut().enumerate() {
-                            *start = load(&c[v * LANES..]);
+                            *start = load(&c[(at + v * LANES).min(c.len())..]);
                         }
                     }
                     for r in 0..R {
@@ -49,7 +62,7 @@ macro_rules! tiles {
                 let mut weights = w.as_chunks::<R>().0.iter();
                 for channel in 0..x.channels {
                     for row in 0..x.rows {
-                        let line = &x.band[channel * x.channel_len + row * x.row_len..];
+                        let line = &x.band[channel * x.channel_len + row * x.row_len + at..];
                         for (&column, w) in x.columns.iter().zip(&mut weights) {
                             let from = &line[column..];
                             let mut lanes = [zero(); W];
@@ -75,9 +88,11 @@ macro_rules! tiles {
                 }
                 for (c, results) in c.iter_mut().zip(&results) {
                     for (v, result) in results.iter().enumerate() {
-                        store(&mut c[v * LANES..], *result);
+                        let from = (at + v * LANES).min(c.len());
+                        store(&mut c[from..], *result);
                     }
                 }
+                W
             }
         }
     };

@@ -31,8 +31,10 @@ use super::channels::Channels;
 use super::survey::{Filters, Form, Kind, Survey};
 use crate::cut::{NEVER, Network, Vertex};
 
-/// To reorder an element, without vector instructions.
-const REORDER: f64 = 100.0;
+/// To reorder an element of a large image, which comes from memory, and of one that the second-level cache holds.
+const REORDER: [f64; 2] = [100.0, 40.0];
+/// The elements of an image that the second-level cache holds: 512 KiB.
+const CACHED: f64 = 131_072.0;
 /// To start one more node.
 const NODE: f64 = 100_000.0;
 /// To read and write an element of padding that NCHW would not have, or an element for a function that a convolution
@@ -111,7 +113,7 @@ impl Plan<'_> {
         let graph = self.survey.graph;
         let maker = graph.producer(id).map_or(Network::SECOND, |(node, _)| self.maker(node));
         let padded = self.layouts.get(&id).map_or(channels, Channels::n_padded) as f64;
-        let cost = whole(NODE + REORDER * padded * self.survey.extents.positions(id));
+        let cost = whole(reorder(padded * self.survey.extents.positions(id)));
         // With padding between channels, a Gather is needed as well.
         let is_trailing = self.layouts.get(&id).is_none_or(Channels::is_trailing);
         let leaving = if is_trailing { cost } else { cost.saturating_mul(2) };
@@ -158,6 +160,11 @@ impl Plan<'_> {
     }
 }
 
+/// The time to reorder an image of so many elements.
+fn reorder(n_elements: f64) -> f64 {
+    NODE + REORDER[usize::from(n_elements <= CACHED)] * n_elements
+}
+
 fn whole(cost: f64) -> u64 {
     // More than a graph can cost, and far less than `NEVER`.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
@@ -180,7 +187,7 @@ fn costs(
     let padded = layouts.get(&image).map_or(channels, Channels::n_padded);
     let padding = ELEMENT * (padded - channels) as f64 * positions;
     let elements = channels as f64 * positions;
-    let reorder = NODE + REORDER * padded as f64 * positions;
+    let in_blocks = reorder(padded as f64 * positions);
     match kind {
         Kind::Conv(filters) => {
             let [nchw, blocks] = conv_costs(*filters, survey.block, positions);
@@ -192,7 +199,7 @@ fn costs(
         Kind::Shape(..) => (0.0, 0.0),
         Kind::Elementwise if is_fused(survey, node) => (elements * ELEMENT, padding),
         // In NCHW they are transposes.
-        Kind::ToLast | Kind::FromLast => (NODE + REORDER * elements, reorder),
+        Kind::ToLast | Kind::FromLast => (reorder(elements), in_blocks),
         _ => (0.0, padding),
     }
 }
@@ -215,14 +222,15 @@ fn conv_costs(filters: Filters, block: usize, positions: f64) -> [f64; 2] {
     let padded = |n: usize| n.next_multiple_of(block);
     let flops = |o: usize, i: usize| (2 * o * i * kh * kw) as f64;
     let copies = |n: usize| COPY * n as f64;
-    // Windows are first copied to columns (im2col).
-    let nchw = 1.12 * flops(o, i) + copies(group * i * kh * kw) + copies(o);
+    // Windows are first copied to columns (im2col), unless there are few channels.
+    let few = 1.12 * flops(o, i) + copies(o);
+    let nchw = few + copies(group * i * kh * kw);
     match form {
         // Neither reuses what it loads; in NCHW, rows begin and end in the middle of vectors.
         Form::Depthwise => [7.0 * flops(o, 1), 2.7 * flops(padded(o), 1)],
         // Few terms for each result, so that writing dominates.
         Form::Nchw => {
-            [nchw + 28.0 * o as f64, 1.28 * flops(padded(o), i) + 44.0 * padded(o) as f64]
+            [few + 28.0 * o as f64, 1.28 * flops(padded(o), i) + 44.0 * padded(o) as f64]
         }
         Form::Dense => {
             // A quarter of the products, and transformations before and after.
