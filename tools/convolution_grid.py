@@ -86,7 +86,7 @@ def summary(rows: list[dict]) -> str:
 
 def arguments() -> argparse.Namespace:
     made = options.parser(
-        __doc__, "cli", "threads", "json", rounds=2, seconds=0.2, peers=["ort-onnx", "openvino", "mnn"]
+        __doc__, "cli", "threads", "json", rounds=2, seconds=0.15, peers=["ort-onnx", "openvino", "mnn"]
     )
     made.add_argument("names", nargs="*", metavar="NAME")
     return options.parsed(made, lambda args: [f"convolutions-{args.threads}"])

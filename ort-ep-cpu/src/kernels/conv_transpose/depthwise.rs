@@ -46,10 +46,7 @@ impl Planes {
         let shifts = axes.map(|axis| (axis.kernel.max(1) - 1) * axis.dilation / axis.stride);
         let positions = axes.each_ref().map(Transposed::positions);
         let mut planes = Self { axes: *axes, shifts, positions, taps: Vec::new() };
-        if product(strides) > MAX_STEPS
-            || n_taps > MAX_TAPS
-            || planes.scratch_len() > MAX_SCRATCH
-        {
+        if product(strides) > MAX_STEPS || n_taps > MAX_TAPS || planes.scratch_len() > MAX_SCRATCH {
             return None;
         }
         let taps = (0..strides[0] * strides[1]).map(|row| {

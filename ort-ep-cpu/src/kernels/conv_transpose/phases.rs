@@ -80,7 +80,8 @@ impl Transposed {
             // bounded: as many as `taps`
             let remainder = (remainder, taps.iter().map(|&(_, tap)| tap).collect());
             let is_like = |class: &&mut Class| {
-                let is_like = (class.shift, class.step, class.n_taps()) == (shift, step, taps.len());
+                let is_like =
+                    (class.shift, class.step, class.n_taps()) == (shift, step, taps.len());
                 is_like && class.remainders.iter().all(|(r, _)| (*r < late) == is_late)
             };
             match classes.iter_mut().find(is_like) {
@@ -158,9 +159,8 @@ pub(super) fn sets(axes: &[Transposed; 3], late: [usize; 3]) -> Result<Vec<Set>,
                 let classes = [depth, height, width].map(Class::clone);
                 let placed: [(Axis, usize); 3] = std::array::from_fn(|i| axes[i].axis(&classes[i]));
                 let (axes, first) = (placed.map(|(axis, _)| axis), placed.map(|(_, q)| q));
-                // bounded: as many as remainders
                 let columns = width.remainders.iter().map(|(r, _)| (*r, last.positions_of(*r)));
-                let columns: Vec<_> = columns.collect();
+                let columns: Vec<_> = collected(columns)?;
                 let is_whole = columns.len() > 1 && columns.len() == last.stride;
                 let whole = if is_whole { common(&columns) } else { 0..0 };
                 sets.push(Set { classes, axes, first, columns, whole });

@@ -35,7 +35,7 @@ macro_rules! tiles {
                 c: &mut [&mut [f32]],
                 merge: &Merge<'_>,
             ) -> usize {
-                let at = merge.at;
+                let (at, n) = (merge.at, c[0].len());
                 // Initial values and the epilogue are separate from the sums, so that the sums
                 // stay in registers however loops over rows are compiled.
                 let mut sums = [[zero(); W]; R];
@@ -43,7 +43,7 @@ macro_rules! tiles {
                     let mut starts = [[zero(); W]; R];
                     for (c, starts) in c.iter().zip(&mut starts) {
                         for (v, start) in starts.iter_mut().enumerate() {
-                            *start = load(&c[(at + v * LANES).min(c.len())..]);
+                            *start = load(&c[(at + v * LANES).min(n)..]);
                         }
                     }
                     for r in 0..R {
@@ -51,8 +51,7 @@ macro_rules! tiles {
                             sums[r][v] = starts[r][v];
                         }
                     }
-                } else if let Some(bias) = merge.bias {
-                    let bias = &bias[..R];
+                } else if let Some(bias) = merge.bias.map(|bias| &bias[..R]) {
                     for r in 0..R {
                         for v in 0..W {
                             sums[r][v] = splat(bias[r]);
@@ -88,8 +87,7 @@ macro_rules! tiles {
                 }
                 for (c, results) in c.iter_mut().zip(&results) {
                     for (v, result) in results.iter().enumerate() {
-                        let from = (at + v * LANES).min(c.len());
-                        store(&mut c[from..], *result);
+                        store(&mut c[(at + v * LANES).min(n)..], *result);
                     }
                 }
                 W

@@ -229,9 +229,7 @@ fn conv_costs(filters: Filters, block: usize, positions: f64) -> [f64; 2] {
         // Neither reuses what it loads; in NCHW, rows begin and end in the middle of vectors.
         Form::Depthwise => [7.0 * flops(o, 1), 2.7 * flops(padded(o), 1)],
         // Few terms for each result, so that writing dominates.
-        Form::Nchw => {
-            [few + 28.0 * o as f64, 1.28 * flops(padded(o), i) + 44.0 * padded(o) as f64]
-        }
+        Form::Nchw => [few + 28.0 * o as f64, 1.28 * flops(padded(o), i) + 44.0 * padded(o) as f64],
         Form::Dense => {
             // A quarter of the products, and transformations before and after.
             let work = if is_minimal { 0.55 } else { 1.05 };
