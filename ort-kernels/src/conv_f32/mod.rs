@@ -8,7 +8,7 @@
 //!   With few filters, [`Direct`] reads the image directly instead, and with few positions
 //!   [`Narrow`] uses a lane per filter; the bits are the same.
 //! - **Depthwise**, one input channel per group: [`Depthwise`] computes rows of a plane directly.
-//! - **Transposed**, one input channel per group: [`TransposedRow`] computes rows of a plane directly.
+//! - **Transposed**, one input channel per group: [`ShiftedSum`] computes the outputs that are a stride apart.
 //! - **Pooling**: [`Pool`], first the rows of windows and then their columns.
 //!
 //! The bits of a result do not depend on how rows or positions are split among calls.
@@ -35,7 +35,7 @@ pub(crate) use pool::{Max, Sum};
 pub use pool::{Pool, PoolKind};
 pub(crate) use rows::{Finish, Layers, fold_rows};
 pub use small::Padded;
-pub use transposed::TransposedRow;
+pub use transposed::ShiftedSum;
 pub(crate) use window::Fold;
 
 #[cfg(test)]

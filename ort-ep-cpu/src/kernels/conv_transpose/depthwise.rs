@@ -1,20 +1,22 @@
-//! Transposed convolutions whose output channels read one input channel each: row by row.
+//! Transposed convolutions whose output channels read one input channel each.
 //!
 //! ```text
 //! y[q·stride + r − pad] = f(b + Σ_t w[t]·x[q − ⌊t·dilation / stride⌋])    over t·dilation ≡ r
 //! ```
-//! The rows of `x` that a `q` of the axes before the last reads are copied with their padding, and all
-//! remainders of these axes read them.
+//! A band of rows of `x` is copied with its padding. The sums of one remainder per axis are then one long row, in
+//! which each tap is a shift; those of the remainders of the last axis are interleaved row by row.
 
 // collects are bounded: by MAX_STEPS and MAX_TAPS
 
 use std::ops::Range;
 
 use ort_ep::Threads;
-use ort_kernels::conv_f32::TransposedRow;
+use ort_kernels::conv_f32::ShiftedSum;
+use ort_kernels::transpose::transpose;
 
+use super::geometry::Geometry;
 use super::phases::Transposed;
-use super::{ConvTransposeKernel, Geometry, Operands};
+use super::{ConvTransposeKernel, Operands};
 use crate::cpu::{Team, n_parts};
 use crate::pieces::wanted;
 
@@ -24,6 +26,8 @@ const MAX_STEPS: usize = 1 << 12;
 const MAX_TAPS: usize = 1 << 14;
 /// The maximum elements of scratch: more would not fit the second-level cache.
 const MAX_SCRATCH: usize = 1 << 16;
+/// The elements of a band and its sums, which the first-level cache should hold.
+const BAND: usize = 6 << 10;
 
 /// What all planes have in common.
 #[derive(Debug)]
@@ -33,7 +37,9 @@ pub(super) struct Planes {
     shifts: [usize; 3],
     /// The `q` of each axis.
     positions: [Range<usize>; 3],
-    /// For each remainder of the first two axes, and of the last: offsets in the copied rows, and taps.
+    /// The `q` of the second axis in a band.
+    n_lines: usize,
+    /// For each remainder of the first two axes, and of the last: offsets in the band, and taps.
     taps: Vec<Vec<Vec<(usize, usize)>>>,
 }
 
@@ -43,10 +49,15 @@ impl Planes {
         let strides = axes.map(|axis| axis.stride);
         let product = |n: [usize; 3]| n.into_iter().fold(1, usize::saturating_mul);
         let n_taps = product(axes.map(|axis| axis.kernel));
+        if product(strides) > MAX_STEPS || n_taps > MAX_TAPS {
+            return None;
+        }
         let shifts = axes.map(|axis| (axis.kernel.max(1) - 1) * axis.dilation / axis.stride);
         let positions = axes.each_ref().map(Transposed::positions);
-        let mut planes = Self { axes: *axes, shifts, positions, taps: Vec::new() };
-        if product(strides) > MAX_STEPS || n_taps > MAX_TAPS || planes.scratch_len() > MAX_SCRATCH {
+        let mut planes = Self { axes: *axes, shifts, positions, n_lines: 1, taps: Vec::new() };
+        let per_line = planes.row_len().saturating_mul(1 + strides[2]);
+        planes.n_lines = (BAND / per_line.max(1)).clamp(1, planes.positions[1].len().max(1));
+        if planes.scratch_len() > MAX_SCRATCH {
             return None;
         }
         let taps = (0..strides[0] * strides[1]).map(|row| {
@@ -61,7 +72,7 @@ impl Planes {
     fn taps_of(&self, remainders: [usize; 3]) -> Vec<(usize, usize)> {
         let [d, h, w] = [0, 1, 2].map(|i| self.along(i, remainders[i]));
         let kernel = self.axes.map(|axis| axis.kernel);
-        let (n_rows, row_len) = (self.shifts[1] + 1, self.row_len());
+        let (n_rows, row_len) = (self.rows_of_layer(), self.row_len());
         let taps = d.flat_map(|(layer, z)| {
             let w = w.clone();
             h.clone().flat_map(move |(line, y)| {
@@ -86,43 +97,54 @@ impl Planes {
         (0..kernel).filter(is_of).map(move |tap| (shift - tap * dilation / stride, tap))
     }
 
-    /// Positions of a row, in whole blocks.
-    fn n_positions(&self) -> usize {
-        TransposedRow::padded(self.positions[2].len())
-    }
-
-    /// Elements of a copied row: from `x[-shift]` to the last that a block reads.
+    /// Elements of a copied row: those that its positions read.
     fn row_len(&self) -> usize {
-        let positions = self.positions[2].start.saturating_add(self.n_positions());
-        positions.max(self.axes[2].input).saturating_add(self.shifts[2])
+        self.positions[2].len().saturating_add(self.shifts[2])
     }
 
-    fn n_rows(&self) -> usize {
-        (self.shifts[0] + 1).saturating_mul(self.shifts[1] + 1)
+    /// Copied rows of a layer.
+    fn rows_of_layer(&self) -> usize {
+        self.n_lines.saturating_add(self.shifts[1])
     }
 
-    /// Elements of a row of results.
-    fn line_len(&self) -> usize {
-        self.n_positions().saturating_mul(self.axes[2].stride)
+    /// Sums of a remainder: those of all rows of a band, in whole blocks.
+    fn n_sums(&self) -> usize {
+        ShiftedSum::padded(self.n_lines.saturating_mul(self.row_len()))
     }
 
-    /// Elements of scratch per thread: the copied rows, a row of results, and the scratch of a row.
+    /// Elements of the copied rows, and those that a block reads behind them.
+    fn band_len(&self) -> usize {
+        let n_rows = self.rows_of_layer().saturating_mul(self.shifts[0].saturating_add(1));
+        let behind = ShiftedSum::padded(1).saturating_add(self.shifts[2]);
+        n_rows.saturating_mul(self.row_len()).saturating_add(behind)
+    }
+
+    /// Elements of scratch per thread: the band, and the sums of each remainder of the last axis.
     pub(super) fn scratch_len(&self) -> usize {
-        let rows = self.n_rows().saturating_mul(self.row_len());
-        rows.saturating_add(self.line_len().saturating_mul(2))
+        self.band_len().saturating_add(self.n_sums().saturating_mul(self.axes[2].stride))
     }
 
-    /// Copies the rows of `x` that a position of the first two axes reads.
-    fn copy(&self, x: &[f32], [z, y]: [usize; 2], rows: &mut [f32]) {
+    /// Copies the rows of `x` that the positions from these on, of the first two axes, read.
+    fn copy(&self, x: &[f32], [z, y]: [usize; 2], band: &mut [f32]) {
         let [depth, height, width] = self.axes.map(|axis| axis.input);
-        let n_lines = self.shifts[1] + 1;
-        for (i, row) in rows.chunks_exact_mut(self.row_len()).enumerate() {
-            let row = &mut row[self.shifts[2]..][..width];
+        // The copied columns, and where they are in a row.
+        let (first, shift) = (self.positions[2].start, self.shifts[2]);
+        let start = first.saturating_sub(shift).min(width);
+        let at = shift.saturating_sub(first).min(self.row_len());
+        let len = (width - start).min(self.row_len() - at);
+        let n_rows = self.rows_of_layer() * (self.shifts[0] + 1);
+        let rows = band.chunks_exact_mut(self.row_len().max(1)).take(n_rows);
+        for (i, row) in rows.enumerate() {
+            let (layer, line) = (i / self.rows_of_layer(), i % self.rows_of_layer());
+            let row = &mut row[at..at + len];
             // Above the first layer and line, the differences are not below the sizes.
-            let layer = (z + i / n_lines).wrapping_sub(self.shifts[0]);
-            let line = (y + i % n_lines).wrapping_sub(self.shifts[1]);
+            let layer = (z + layer).wrapping_sub(self.shifts[0]);
+            let line = (y + line).wrapping_sub(self.shifts[1]);
             match layer < depth && line < height {
-                true => row.copy_from_slice(&x[(layer * height + line) * width..][..width]),
+                true => {
+                    let from = (layer * height + line) * width + start;
+                    row.copy_from_slice(&x[from..from + len]);
+                }
                 false => row.fill(0.0),
             }
         }
@@ -132,34 +154,51 @@ impl Planes {
     fn plane(
         &self,
         (x, y): (&[f32], &mut [f32]),
-        row: &TransposedRow<'_>,
-        [rows, line, rest]: [&mut [f32]; 3],
+        sum: &ShiftedSum<'_>,
+        [band, sums]: [&mut [f32]; 2],
     ) {
         let [depth, height, width] = &self.axes;
-        let (first, n) = (self.positions[2].start, self.n_positions());
-        let skipped = width.pad - first * width.stride;
-        let of_layer = height.output * width.output;
+        let (row_len, n_sums) = (self.row_len(), self.n_sums());
         let [of_depth, of_height, _] = &self.positions;
-        let positions = of_depth.clone().flat_map(|z| of_height.clone().map(move |y| [z, y]));
-        for at in wanted(positions) {
-            self.copy(x, at, rows);
+        let bands = || of_height.clone().step_by(self.n_lines);
+        for [z, line] in wanted(of_depth.clone().flat_map(|z| bands().map(move |y| [z, y]))) {
+            self.copy(x, [z, line], band);
             for (i, taps) in self.taps.iter().enumerate() {
-                let layer = depth.output_of(at[0], i / height.stride);
-                let to = height.output_of(at[1], i % height.stride);
-                let Some((layer, to)) = layer.zip(to) else { continue };
-                let row = TransposedRow { taps, ..*row };
-                // The excess of a row is overwritten by the next row of the layer; its last rows have no room
-                // for it.
-                let layer = &mut y[layer * of_layer..][..of_layer];
-                let to = &mut layer[to * width.output..];
-                match to.get_mut(..line.len()) {
-                    Some(to) if skipped == 0 => row.run(&rows[first..], n, to, rest),
-                    _ => {
-                        row.run(&rows[first..], n, line, rest);
-                        to[..width.output].copy_from_slice(&line[skipped..][..width.output]);
-                    }
+                let Some(layer) = depth.output_of(z, i / height.stride) else { continue };
+                for (taps, sums) in taps.iter().zip(sums.chunks_exact_mut(n_sums.max(1))) {
+                    sum.run(taps, band, sums);
+                }
+                for row in 0..self.n_lines.min(of_height.end - line) {
+                    let to = height.output_of(line + row, i % height.stride);
+                    let Some(to) = to else { continue };
+                    let to = &mut y[(layer * height.output + to) * width.output..];
+                    let from = (&sums[row * row_len..], n_sums);
+                    self.interleave(sum, from, &mut to[..width.output]);
                 }
             }
+        }
+    }
+
+    /// Interleaves the sums of a row, which are `n` apart for each remainder of the last axis.
+    fn interleave(&self, sum: &ShiftedSum<'_>, (sums, n): (&[f32], usize), to: &mut [f32]) {
+        let Transposed { stride, pad, .. } = self.axes[2];
+        // Outputs of the first position that are cut off, and those of it that are not.
+        let skipped = pad - self.positions[2].start * stride;
+        let n_first = if skipped > 0 { (stride - skipped).min(to.len()) } else { 0 };
+        let (first, to) = to.split_at_mut(n_first);
+        for (r, y) in first.iter_mut().enumerate() {
+            *y = sums[(skipped + r) * n];
+        }
+        let position = usize::from(skipped > 0);
+        let n_whole = to.len() / stride;
+        let (whole, last) = to.split_at_mut(n_whole * stride);
+        if stride == 1 {
+            whole.copy_from_slice(&sums[position..][..n_whole]);
+        } else if n_whole > 0 {
+            transpose(sum.isa, [stride, n_whole], (&sums[position..], n), (whole, stride));
+        }
+        for (r, y) in last.iter_mut().enumerate() {
+            *y = sums[r * n + position + n_whole];
         }
     }
 }
@@ -179,21 +218,19 @@ pub(super) fn run(
     let team = Team::new(threads, n_planes.div_ceil(per_part)).if_worth(cost);
     let team = team.with_scratch(scratch, planes.scratch_len());
     team.run(y.chunks_mut(per_part * plane).enumerate(), |(part, y), scratch| {
-        let (rows, rest) = scratch.split_at_mut(planes.n_rows() * planes.row_len());
-        let (line, rest) = rest.split_at_mut(planes.line_len());
-        rows.fill(0.0);
+        let (band, sums) = scratch.split_at_mut(planes.band_len());
+        band.fill(0.0);
         for (i, y) in y.chunks_exact_mut(plane).enumerate() {
             let at = part * per_part + i;
             let channel = at % (geometry.group * geometry.m);
-            let row = TransposedRow {
+            let sum = ShiftedSum {
                 isa: kernel.cpu.isa,
-                taps: &[],
                 weights: &operands.w[channel * taps..][..taps],
                 bias: operands.bias.map_or(0.0, |bias| bias[channel]),
                 activation: kernel.activation,
             };
             let x = &operands.x[at / geometry.m * n_inputs..][..n_inputs];
-            planes.plane((x, y), &row, [&mut *rows, &mut *line, &mut *rest]);
+            planes.plane((x, y), &sum, [&mut *band, &mut *sums]);
         }
     });
 }
