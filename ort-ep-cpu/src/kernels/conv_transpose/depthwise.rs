@@ -3,7 +3,7 @@
 //! ```text
 //! y[q·stride + r − pad] = f(b + Σ_t w[t]·x[q − ⌊t·dilation / stride⌋])    over t·dilation ≡ r
 //! ```
-//! A band of rows of `x` is copied with its padding. The sums of one remainder per axis are then one long row, in
+//! A band of rows of `x`, or a piece of a long row, is copied with its padding. The sums of one remainder per axis are then one long row, in
 //! which each tap is a shift; those of the remainders of the last axis are interleaved row by row.
 
 // collects are bounded: by MAX_STEPS and MAX_TAPS
@@ -11,6 +11,7 @@
 use std::ops::Range;
 
 use ort_ep::Threads;
+use ort_kernels::Isa;
 use ort_kernels::conv_f32::ShiftedSum;
 use ort_kernels::transpose::transpose;
 
@@ -37,8 +38,9 @@ pub(super) struct Planes {
     shifts: [usize; 3],
     /// The `q` of each axis.
     positions: [Range<usize>; 3],
-    /// The `q` of the second axis in a band.
+    /// The `q` of the last two axes in a band.
     n_lines: usize,
+    n_columns: usize,
     /// For each remainder of the first two axes, and of the last: offsets in the band, and taps.
     taps: Vec<Vec<Vec<(usize, usize)>>>,
 }
@@ -54,9 +56,14 @@ impl Planes {
         }
         let shifts = axes.map(|axis| (axis.kernel.max(1) - 1) * axis.dilation / axis.stride);
         let positions = axes.each_ref().map(Transposed::positions);
-        let mut planes = Self { axes: *axes, shifts, positions, n_lines: 1, taps: Vec::new() };
-        let per_line = planes.row_len().saturating_mul(1 + strides[2]);
-        planes.n_lines = (BAND / per_line.max(1)).clamp(1, planes.positions[1].len().max(1));
+        // A line has the elements that are read, and as many sums of each remainder.
+        let line = BAND / (1 + strides[2]);
+        let n_columns = line.saturating_sub(shifts[2]).max(shifts[2]).max(1);
+        let n_columns = n_columns.min(positions[2].len());
+        let mut planes =
+            Self { axes: *axes, shifts, positions, n_lines: 1, n_columns, taps: Vec::new() };
+        let n_lines = line / planes.row_len().max(1);
+        planes.n_lines = n_lines.clamp(1, planes.positions[1].len().max(1));
         if planes.scratch_len() > MAX_SCRATCH {
             return None;
         }
@@ -99,7 +106,7 @@ impl Planes {
 
     /// Elements of a copied row: those that its positions read.
     fn row_len(&self) -> usize {
-        self.positions[2].len().saturating_add(self.shifts[2])
+        self.n_columns.saturating_add(self.shifts[2])
     }
 
     /// Copied rows of a layer.
@@ -124,11 +131,11 @@ impl Planes {
         self.band_len().saturating_add(self.n_sums().saturating_mul(self.axes[2].stride))
     }
 
-    /// Copies the rows of `x` that the positions from these on, of the first two axes, read.
-    fn copy(&self, x: &[f32], [z, y]: [usize; 2], band: &mut [f32]) {
+    /// Copies the elements of `x` that the positions of a band from these on read.
+    fn copy(&self, x: &[f32], [z, y, first]: [usize; 3], band: &mut [f32]) {
         let [depth, height, width] = self.axes.map(|axis| axis.input);
         // The copied columns, and where they are in a row.
-        let (first, shift) = (self.positions[2].start, self.shifts[2]);
+        let shift = self.shifts[2];
         let start = first.saturating_sub(shift).min(width);
         let at = shift.saturating_sub(first).min(self.row_len());
         let len = (width - start).min(self.row_len() - at);
@@ -136,14 +143,15 @@ impl Planes {
         let rows = band.chunks_exact_mut(self.row_len().max(1)).take(n_rows);
         for (i, row) in rows.enumerate() {
             let (layer, line) = (i / self.rows_of_layer(), i % self.rows_of_layer());
-            let row = &mut row[at..at + len];
             // Above the first layer and line, the differences are not below the sizes.
             let layer = (z + layer).wrapping_sub(self.shifts[0]);
             let line = (y + line).wrapping_sub(self.shifts[1]);
             match layer < depth && line < height {
                 true => {
                     let from = (layer * height + line) * width + start;
-                    row.copy_from_slice(&x[from..from + len]);
+                    row[..at].fill(0.0);
+                    row[at..at + len].copy_from_slice(&x[from..from + len]);
+                    row[at + len..].fill(0.0);
                 }
                 false => row.fill(0.0),
             }
@@ -159,31 +167,48 @@ impl Planes {
     ) {
         let [depth, height, width] = &self.axes;
         let (row_len, n_sums) = (self.row_len(), self.n_sums());
-        let [of_depth, of_height, _] = &self.positions;
-        let bands = || of_height.clone().step_by(self.n_lines);
-        for [z, line] in wanted(of_depth.clone().flat_map(|z| bands().map(move |y| [z, y]))) {
-            self.copy(x, [z, line], band);
+        for at @ [z, line, column] in wanted(self.bands()) {
+            self.copy(x, at, band);
+            let columns = column..self.positions[2].end.min(column + self.n_columns);
+            let outputs = width.outputs(&columns);
             for (i, taps) in self.taps.iter().enumerate() {
                 let Some(layer) = depth.output_of(z, i / height.stride) else { continue };
                 for (taps, sums) in taps.iter().zip(sums.chunks_exact_mut(n_sums.max(1))) {
                     sum.run(taps, band, sums);
                 }
-                for row in 0..self.n_lines.min(of_height.end - line) {
+                for row in 0..self.n_lines.min(self.positions[1].end - line) {
                     let to = height.output_of(line + row, i % height.stride);
                     let Some(to) = to else { continue };
                     let to = &mut y[(layer * height.output + to) * width.output..];
                     let from = (&sums[row * row_len..], n_sums);
-                    self.interleave(sum, from, &mut to[..width.output]);
+                    self.interleave((sum.isa, column), from, &mut to[outputs.clone()]);
                 }
             }
         }
     }
 
-    /// Interleaves the sums of a row, which are `n` apart for each remainder of the last axis.
-    fn interleave(&self, sum: &ShiftedSum<'_>, (sums, n): (&[f32], usize), to: &mut [f32]) {
+    /// The first position of each band.
+    fn bands(&self) -> impl Iterator<Item = [usize; 3]> {
+        let [depth, height, width] = self.positions.clone();
+        let steps = [self.n_lines, self.n_columns.max(1)];
+        depth.flat_map(move |z| {
+            let width = width.clone();
+            height.clone().step_by(steps[0]).flat_map(move |y| {
+                width.clone().step_by(steps[1]).map(move |x| [z, y, x])
+            })
+        })
+    }
+
+    /// Interleaves the sums of a row from a position on, which are `n` apart for each remainder of the last axis.
+    fn interleave(
+        &self,
+        (isa, position): (Isa, usize),
+        (sums, n): (&[f32], usize),
+        to: &mut [f32],
+    ) {
         let Transposed { stride, pad, .. } = self.axes[2];
         // Outputs of the first position that are cut off, and those of it that are not.
-        let skipped = pad - self.positions[2].start * stride;
+        let skipped = pad.saturating_sub(position * stride);
         let n_first = if skipped > 0 { (stride - skipped).min(to.len()) } else { 0 };
         let (first, to) = to.split_at_mut(n_first);
         for (r, y) in first.iter_mut().enumerate() {
@@ -195,7 +220,7 @@ impl Planes {
         if stride == 1 {
             whole.copy_from_slice(&sums[position..][..n_whole]);
         } else if n_whole > 0 {
-            transpose(sum.isa, [stride, n_whole], (&sums[position..], n), (whole, stride));
+            transpose(isa, [stride, n_whole], (&sums[position..], n), (whole, stride));
         }
         for (r, y) in last.iter_mut().enumerate() {
             *y = sums[r * n + position + n_whole];
@@ -219,7 +244,6 @@ pub(super) fn run(
     let team = team.with_scratch(scratch, planes.scratch_len());
     team.run(y.chunks_mut(per_part * plane).enumerate(), |(part, y), scratch| {
         let (band, sums) = scratch.split_at_mut(planes.band_len());
-        band.fill(0.0);
         for (i, y) in y.chunks_exact_mut(plane).enumerate() {
             let at = part * per_part + i;
             let channel = at % (geometry.group * geometry.m);

@@ -113,13 +113,18 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     Ok(Some(Box::new(ConvTransposeKernel { cpu: compiler.cpu, op, activation, late, weights })))
 }
 
-/// The numbers of late remainders that are apart: none if the shapes are not known.
+/// The numbers of late remainders that are apart: none if the sizes of images are not known.
 fn late(compiler: &Compiler<'_>, op: &ConvTranspose) -> [usize; 3] {
-    let shape = |i: usize| -> Option<Shape> {
+    let dims = |i: usize| {
         let id = compiler.claim.inputs.get(i).copied().flatten()?;
-        compiler.graph.fact(id).dims()?.iter().map(|dim| dim.known()).collect()
+        compiler.graph.fact(id).dims()
     };
-    let axes = shape(0).zip(shape(1)).and_then(|(x, w)| {
+    let axes = dims(0).zip(dims(1)).and_then(|(x, w)| {
+        // The number of images does not matter.
+        let x = x.iter().enumerate().map(|(i, dim)| if i == 0 { Some(1) } else { dim.known() });
+        let (x, w): (Option<Shape>, Option<Shape>) =
+            (x.collect(), w.iter().map(|dim| dim.known()).collect());
+        let (x, w) = x.zip(w)?;
         let (_, axes) = shape_and_axes(op, &x, &w).ok()?;
         Some((axes, w[1]))
     });

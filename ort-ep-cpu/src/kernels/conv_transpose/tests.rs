@@ -11,7 +11,7 @@ use crate::{CpuOptions, CpuProvider};
 /// Groups, shapes of `x` and `w`, and attributes: pairs of name and one value per axis.
 type Sizes<'a> = (i64, &'a [usize], &'a [usize], &'a [(&'a str, &'a [i64])]);
 
-const CASES: [Sizes<'_>; 32] = [
+const CASES: [Sizes<'_>; 35] = [
     (1, &[1, 3, 4, 5], &[3, 2, 2, 2], &[("strides", &[2, 2])]),
     (1, &[2, 5, 6, 7], &[5, 20, 3, 3], &[("pads", &[1, 1, 1, 1])]),
     (1, &[1, 4, 5, 6], &[4, 3, 3, 2], &[("strides", &[3, 2]), ("dilations", &[2, 3])]),
@@ -44,8 +44,13 @@ const CASES: [Sizes<'_>; 32] = [
     (2, &[1, 2, 3, 4, 9], &[2, 1, 3, 2, 3], &[("strides", &[2, 1, 3])]),
     (2, &[1, 2, 6, 9], &[2, 1, 3, 2], &[("strides", &[2, 3]), ("dilations", &[3, 2])]),
     (1, &[1, 1, 6, 9], &[1, 3, 3, 3], &[("pads", &[2, 4, 1, 3])]),
-    // Their rows are too long, or there are too many remainders, for a copy.
+    // Rows in pieces, of which the first begins and the last ends within a position.
     (2, &[1, 2, 1, 70000], &[2, 1, 1, 2], &[]),
+    (2, &[1, 2, 9001], &[2, 1, 12], &[("strides", &[2]), ("pads", &[5, 5])]),
+    (2, &[1, 2, 3, 4003], &[2, 1, 3, 7], &[("strides", &[2, 3]), ("pads", &[1, 1, 1, 3])]),
+    // Pads that are longer than the taps reach.
+    (2, &[1, 2, 3, 40], &[2, 1, 3, 3], &[("strides", &[2, 2]), ("pads", &[0, 9, 0, 9])]),
+    // There are too many remainders.
     (1, &[1, 1, 1, 2], &[1, 1, 1, 2], &[("strides", &[1, 20000])]),
     // Empty.
     (1, &[0, 2, 3, 3], &[2, 2, 2, 2], &[]),
