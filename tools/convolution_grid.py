@@ -31,7 +31,7 @@ FOLDER = options.MODELS / "convolutions"
 
 
 def flops(node: Node) -> float:
-    """Two per multiply-add: of each input element in a transposed convolution, else of each output element."""
+    """Two per multiply-add, without any that padding of channels adds."""
     x, w = node.feed[0].shape, node.constants[0].shape
     if node.op == "ConvTranspose":
         return 2.0 * math.prod(x) * math.prod(w[1:])
@@ -60,6 +60,8 @@ def measured(args: argparse.Namespace, name: str, node: Node) -> dict:
     operators = rounds[0]["ours"].get("operators", [])
     kernel = max(operators, key=lambda o: o["ms"], default={"kernel": "?"})["kernel"]
     best = min((row[peer] for peer in args.peers), default=math.inf)
+    if math.inf in (row["ours"], best):
+        sys.exit(f"{name}: {rounds[0]}")
     share = flops(node) / row["ours"] / 1e6 / peak if peak else 0.0
     row |= {"name": name, "kernel": kernel, "share": share, "best": row["ours"] / best}
     print(f"  {row['ours']:.3f} ms {share:.2f} {row['best']:.2f} {kernel}", file=sys.stderr, flush=True)
@@ -69,7 +71,8 @@ def measured(args: argparse.Namespace, name: str, node: Node) -> dict:
 def table(rows: list[dict], peers: list[str]) -> list[list[str]]:
     lines = [["convolution", "kernel", "ours ms", "of peak", *peers, "best"]]
     for row in rows:
-        ratios = [number(row["ours"] / row[peer], 2) for peer in peers]
+        # A peer that did not run has no ratio.
+        ratios = [number(row["ours"] / row[peer] or None, 2) for peer in peers]
         figures = [number(row["ours"], 3), number(row["share"], 2), *ratios, number(row["best"], 2)]
         lines.append([row["name"], row["kernel"], *figures])
     return lines

@@ -1,11 +1,24 @@
-"""Convolutions outside blocks of channels: few filters, odd channels, one dimension, tall kernels, groups, transposed ones."""
+"""Convolutions outside blocks of channels.
+
+Few filters, odd channels, one dimension, tall kernels, groups, and transposed convolutions.
+"""
 
 from __future__ import annotations
+
+import functools
 
 from .node_kinds import Node, normal
 
 
-def conv(x: str, filters: int, kernel: str, stride: int = 1, group: int = 1, dilation: int = 1, op: str = "Conv") -> Node:
+def conv(
+    x: str,
+    filters: int,
+    kernel: str,
+    stride: int = 1,
+    group: int = 1,
+    dilation: int = 1,
+    op: str = "Conv",
+) -> Node:
     """`x` is CxHxW or CxW; padded so that the output has the input's size over the stride."""
     c, *spatial = map(int, x.split("x"))
     k = [int(edge) for edge in kernel.split("x")]
@@ -32,7 +45,8 @@ def few_filters() -> dict[str, Node]:
 
 def odd_channels() -> dict[str, Node]:
     found = {}
-    for c, filters in ((1, 10), (3, 10), (5, 7), (10, 16), (13, 27), (20, 20), (36, 36), (50, 50), (63, 65)):
+    few = ((1, 10), (3, 10), (5, 7), (10, 16), (13, 27))
+    for c, filters in (*few, (20, 20), (36, 36), (50, 50), (63, 65)):
         found[f"{c}x56x56 to {filters} 3x3"] = conv(f"{c}x56x56", filters, "3x3")
     for c, filters in ((13, 27), (20, 36), (58, 58), (116, 116)):
         found[f"{c}x40x40 to {filters} 1x1"] = conv(f"{c}x40x40", filters, "1x1")
@@ -62,7 +76,11 @@ def one_dimension() -> dict[str, Node]:
 
 def tall_kernels() -> dict[str, Node]:
     found = {}
-    for kernel, x in (("1x39", "16x512"), ("39x1", "512x16"), ("3x39", "16x512"), ("5x5", "64x64"), ("1x7", "17x17"), ("7x1", "40x40")):
+    images = {
+        "1x39": "16x512", "39x1": "512x16", "3x39": "16x512",
+        "5x5": "64x64", "1x7": "17x17", "7x1": "40x40",
+    }  # fmt: skip
+    for kernel, x in images.items():
         for c in (4, 8, 16, 32):
             found[f"{c}x{x} to {c} {kernel}"] = conv(f"{c}x{x}", c, kernel)
     return found
@@ -71,9 +89,12 @@ def tall_kernels() -> dict[str, Node]:
 def groups() -> dict[str, Node]:
     found = {}
     for c, g, edge in ((240, 3, 28), (480, 3, 14), (272, 4, 28), (384, 8, 28)):
-        found[f"{c}x{edge}x{edge} to {c} 1x1 groups {g}"] = conv(f"{c}x{edge}x{edge}", c, "1x1", 1, g)
-    for c, g, edge, stride in ((128, 32, 56, 1), (256, 32, 28, 1), (48, 3, 56, 2), (112, 7, 28, 1), (64, 2, 56, 1)):
-        found[f"{c}x{edge}x{edge} to {c} 3x3/{stride} groups {g}"] = conv(f"{c}x{edge}x{edge}", c, "3x3", stride, g)
+        x = f"{c}x{edge}x{edge}"
+        found[f"{x} to {c} 1x1 groups {g}"] = conv(x, c, "1x1", 1, g)
+    windows = ((128, 32, 56, 1), (256, 32, 28, 1), (48, 3, 56, 2), (112, 7, 28, 1), (64, 2, 56, 1))
+    for c, g, edge, stride in windows:
+        x = f"{c}x{edge}x{edge}"
+        found[f"{x} to {c} 3x3/{stride} groups {g}"] = conv(x, c, "3x3", stride, g)
     return found
 
 
@@ -81,11 +102,15 @@ def transposed() -> dict[str, Node]:
     rows = (
         ("256x28x28", 128, "2x2", 2), ("64x56x56", 32, "4x4", 2), ("128x16x16", 64, "3x3", 2),
         ("32x64x64", 3, "4x4", 2), ("32x64x64", 1, "2x2", 2), ("512x4x4", 256, "4x4", 2),
-        ("24x80x80", 24, "2x2", 2), ("512x100", 256, "16", 8), ("128x3200", 64, "4", 2), ("56x50x50", 1, "9x9", 3),
+        ("24x80x80", 24, "2x2", 2), ("512x100", 256, "16", 8), ("128x3200", 64, "4", 2),
+        ("56x50x50", 1, "9x9", 3),
     )  # fmt: skip
-    found = {f"transposed {x} to {m} {k}/{s}": conv(x, m, k, s, op="ConvTranspose") for x, m, k, s in rows}
+    made = functools.partial(conv, op="ConvTranspose")
+    found = {f"transposed {x} to {m} {k}/{s}": made(x, m, k, s) for x, m, k, s in rows}
     for k, s in ((3, 2), (4, 2), (3, 3), (2, 2)):
-        found[f"transposed 32x56x56 depthwise {k}x{k}/{s}"] = conv("32x56x56", 32, f"{k}x{k}", s, 32, op="ConvTranspose")
+        name = f"transposed 32x56x56 depthwise {k}x{k}/{s}"
+        found[name] = made("32x56x56", 32, f"{k}x{k}", s, 32)
+    found["transposed 64x40000 depthwise 12/2"] = made("64x40000", 64, "12", 2, 64)
     return found
 
 

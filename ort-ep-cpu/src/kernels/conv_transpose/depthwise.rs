@@ -193,9 +193,10 @@ impl Planes {
         let steps = [self.n_lines, self.n_columns.max(1)];
         depth.flat_map(move |z| {
             let width = width.clone();
-            height.clone().step_by(steps[0]).flat_map(move |y| {
-                width.clone().step_by(steps[1]).map(move |x| [z, y, x])
-            })
+            height
+                .clone()
+                .step_by(steps[0])
+                .flat_map(move |y| width.clone().step_by(steps[1]).map(move |x| [z, y, x]))
         })
     }
 

@@ -9,6 +9,7 @@ use ort_testing::Rng;
 use proptest::prelude::*;
 
 use super::build::build;
+use super::plan::choose;
 use super::survey::{Kind, Survey};
 use crate::equivalence::networks::{SIZES, network};
 use crate::eval::Reference;
@@ -312,4 +313,20 @@ fn slower_or_unsupported_nodes_stay_in_nchw() {
             1 refused: its filters are not constant
             1 refused: its groups are not whole blocks"#]],
     );
+}
+
+#[test]
+fn few_channels_are_reordered_only_while_a_cache_holds_the_image() {
+    for (side, expected) in [(56, 1), (112, 0)] {
+        let text = format!(
+            "graph(x: float[1,10,{side},{side}]) -> (y) {{
+               w = const float[16,10,3,3] fill 0.1
+               y = Conv-11 [pads: [1, 1, 1, 1]] (x, w)
+             }}"
+        );
+        let graph = parse(&text);
+        let options = Options { layout_block: Some(8), ..Options::default() };
+        let survey = Survey::of(&graph, &options).unwrap();
+        assert_eq!(choose(&survey, &IdSet::default()).len(), expected, "{side}");
+    }
 }
