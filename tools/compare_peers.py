@@ -7,7 +7,7 @@
 Each round runs every runtime once, each in its own process, so that drift of the machine
 affects all alike. A time is the minimum over the rounds of a round's 10th percentile; memory is
 the median over the rounds. A ratio below 1 means that ours is faster; `best` is the ratio to the
-faster of onnxruntime and OpenVINO on the `.onnx` of that model. Models above 1.05 are listed.
+fastest of onnxruntime, OpenVINO and MNN (`--peers`) on the `.onnx` of that model. Models above 1.05 are listed.
 
 `--update FILE` writes the section `<!-- measured: SECTION-THREADS -->` of a document, for each
 number of threads; `--section` names it; the default is peers.
@@ -30,7 +30,7 @@ from peers import machine, options, programs, report
 from peers.report import number
 
 # Each peer on its native format: `best` is the faster of them.
-AT_THEIR_BEST = ("ort-onnx", "openvino")
+AT_THEIR_BEST = ("ort-onnx", "openvino", "mnn")
 NAMED_ABOVE = 1.05
 
 

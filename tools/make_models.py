@@ -14,13 +14,14 @@
                      onnxruntime at ORT_DISABLE_ALL
     OUT/built/NAME/  the same files, for models written node by node (`models/mobilenet.py`, ...)
     OUT/hard/NAME/   the same files, for a model or two of each class that may be slow
+    OUT/transposed/NAME/ the same files, for networks with transposed convolutions
     OUT/single/NAME/ the same files, for single convolutions
     OUT/blocks/NAME/ the same files, for hundreds of small random networks, which onnxruntime converts
                      to NCHWc at ORT_ENABLE_ALL: `ort-cli test OUT/blocks` must pass
     OUT/standard/{node,simple,pytorch-operator,pytorch-converted,light}/NAME/
                      the backend tests of the onnx package, all of them, as `.onnx` only
 
-PART is node, real, built, hard, single, blocks or standard; the default is all. They take several minutes
+PART is node, real, built, hard, transposed, single, blocks or standard; the default is all. They take several minutes
 and 4 GB. `--only NAME` restricts the models by name.
 
 onnxruntime's NCHWc blocks have 16 channels with AVX-512 and 8 without. An emulator hides AVX-512:
@@ -37,7 +38,7 @@ import environment
 
 environment.enter()
 
-from models import blocks, built, hard, node, real, single, standard
+from models import blocks, built, hard, node, real, single, standard, transposed
 
 PARTS = {
     "node": node.make,
@@ -45,6 +46,7 @@ PARTS = {
     "built": built.make,
     "single": single.make,
     "hard": hard.make,
+    "transposed": transposed.make,
     "blocks": blocks.make,
     "standard": standard.make,
 }

@@ -1,7 +1,7 @@
 //! 6 tiles by 2 output blocks of 8: 12 accumulators, 2 registers of filters, one broadcast.
 
 use super::strip::{Outputs, Product};
-use super::{AHEAD, Strip, TILE, Variant, eight, six};
+use super::{AHEAD, Strip, TILE, Variant, eight, five, six};
 use crate::Avx2;
 use crate::epilogue::Epilogue;
 use crate::isa::x86::{load8 as load, store8 as store};

@@ -3,7 +3,7 @@
 //! possible.
 
 use super::strip::{Outputs, Product};
-use super::{AHEAD, Strip, TILE, Variant, eight, six};
+use super::{AHEAD, Strip, TILE, Variant, eight, five, six};
 use crate::Avx512;
 use crate::epilogue::Epilogue;
 use crate::isa::x86::{load16 as load, store16 as store};

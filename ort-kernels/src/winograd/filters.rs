@@ -1,6 +1,6 @@
 //! Transformed filters.
 
-use super::{Tile, eight, six};
+use super::{Tile, eight, five, six};
 use crate::{Isa, Task};
 
 /// The filters `[O/B][I/B][taps][B in][B]` of one group, to be transformed into sets.
@@ -120,10 +120,27 @@ fn transform<const H: usize, const W: usize, const R: usize, const S: usize, con
 #[inline(always)]
 fn along<const R: usize, const N: usize, const B: usize>(w: &[[f64; B]; R]) -> [[f64; B]; N] {
     match N {
+        5 => at_five(w),
         6 => at_points(&six::POINTS, w),
         8 => at_points(&eight::POINTS, w),
         _ => [w[0]; N],
     }
+}
+
+/// The same as [`at_points`] for 2 taps and the points 0, ±a, b, ∞, which are not symmetric.
+#[inline(always)]
+fn at_five<const R: usize, const N: usize, const B: usize>(w: &[[f64; B]; R]) -> [[f64; B]; N] {
+    let mut g = [[0.0; B]; N];
+    let [a, b] = five::POINTS.map(f64::from);
+    for j in 0..B {
+        let (w0, w1) = (w[0][j], w[R - 1][j]);
+        g[0][j] = w0 / (a * a * b);
+        g[1][j] = (w0 + a * w1) / (2.0 * a * a * (a - b));
+        g[2][j] = (w0 - a * w1) / (-2.0 * a * a * (a + b));
+        g[3][j] = (w0 + b * w1) / (b * (b * b - a * a));
+        g[4][j] = w1;
+    }
+    g
 }
 
 /// The filters as polynomials, evaluated at 0, the points and their negatives, and ∞, each divided by the polynomial with

@@ -1,7 +1,7 @@
 //! One tile by one output block of 8 or 16, autovectorised.
 
 use super::strip::{Outputs, Place};
-use super::{Strip, TILE, Variant, eight, six};
+use super::{Strip, TILE, Variant, eight, five, six};
 use crate::isa::{GENERIC_FMA, mul_add};
 
 pub(super) const VARIANT: Variant = Variant { name: "generic", block: 8, filters: 1 };
@@ -119,6 +119,18 @@ fn finish<const H: usize, const W: usize, const B: usize>(
 #[inline(always)]
 fn forward_along(d: &mut [f32]) {
     match *d {
+        [d0, d1, d2, d3, d4] => {
+            let ([a, b], [a2, _]) = (five::POINTS, five::SQUARES);
+            let (t0, t1) = (fma(-b, d0, d1), fma(-b, d1, d2));
+            let (t2, t3) = (fma(-b, d2, d3), fma(-b, d3, d4));
+            d.copy_from_slice(&[
+                fma(-a2, t0, t2),
+                fma(a, t1, t2),
+                fma(-a, t1, t2),
+                fma(-a2, d1, d3),
+                fma(-a2, t1, t3),
+            ]);
+        }
         [d0, d1, d2, d3, d4, d5] => {
             let ([a, b], [a2, b2]) = (six::POINTS, six::SQUARES);
             let (even_a, odd_a) = (fma(-b2, d2, d4), fma(-b2, d1, d3));
@@ -157,6 +169,16 @@ fn forward_along(d: &mut [f32]) {
 #[inline(always)]
 fn backward_along(m: &mut [f32]) {
     match *m {
+        [m0, m1, m2, m3, m4] => {
+            let ([a, b], [a2, b2], [a3, b3]) = (five::POINTS, five::SQUARES, five::CUBES);
+            let (even, odd) = (m1 + m2, m1 - m2);
+            m[..TILE].copy_from_slice(&[
+                m0 + even + m3,
+                fma(a, odd, b * m3),
+                fma(a2, even, b2 * m3),
+                fma(a3, odd, fma(b3, m3, m4)),
+            ]);
+        }
         [m0, m1, m2, m3, m4, m5] => {
             let ([a, b], [a2, b2], [a3, b3]) = (six::POINTS, six::SQUARES, six::CUBES);
             let (even_a, odd_a) = (m1 + m2, m1 - m2);

@@ -1,6 +1,7 @@
-//! Convolution of f32 images in NCHWc with blocks of B channels and filters of 3×3, 3×1, 1×3, 5×1 and 1×5,
-//! stride and dilation 1, by Winograd's minimal filtering: F(4×4, 3×3) has 36 products for 16 outputs
-//! instead of 144, F(4, 3) along one axis 6 for 4 instead of 12, F(4, 5) 8 instead of 20.
+//! Convolution of f32 images in NCHWc with blocks of B channels and filters of 2 or 3 taps along one or both
+//! axes or 5 along one, stride and dilation 1, by Winograd's minimal filtering: F(4×4, 3×3) has 36 products for 16
+//! outputs instead of 144, F(4×4, 2×2) 25 instead of 64, F(4, 3) along one axis 6 for 4 instead of 12, F(4, 5) 8
+//! instead of 20.
 //!
 //! `y[o] = act(start[o] + Aᵀ·[Σ_c (G·w[o,c]·Gᵀ) ⊙ (Bᵀ·x[c]·B)]·A)` for each *tile* of outputs, four
 //! along an axis with several taps; for an axis with one tap the matrices are the identity. Padding
@@ -31,6 +32,14 @@
 //! Bᵀ = ⎢ 0 ±s·t   s  ∓r·t   −r   ±t    1  0⎥  for the points ±t, where r and s are sum and product
 //!      ⎣ 0 −1     0   21/4   0  −21/4  0  1⎦  of the squares of the other two
 //! ```
+//! For 2 taps the points are 0, ±a, b, ∞ with a = 3/4 and b = 7/4:
+//! ```text
+//!      ⎡1 1  1  1  0⎤       ⎡1/a²b    0         ⎤        ⎡a²b  −a²  −b    1  0⎤
+//! Aᵀ = ⎢0 a −a  b  0⎥       ⎢(1   a)/2a²(a−b)   ⎥        ⎢0    −ab  a−b   1  0⎥
+//!      ⎢0 a² a² b² 0⎥   G = ⎢(1  −a)/−2a²(a+b)  ⎥   Bᵀ = ⎢0     ab −a−b   1  0⎥
+//!      ⎣0 a³−a³ b³ 1⎦       ⎢(1   b)/b(b²−a²)   ⎥        ⎢0    −a²   0    1  0⎥
+//!                           ⎣0        1         ⎦        ⎣0    a²b −a²  −b   1⎦
+//! ```
 //! Every entry of Aᵀ and Bᵀ is exact. Among the points that are sixteenths these have the smallest
 //! errors on random images: for 3 taps half those of the usual 0, ±1, ±2, ∞. F(2×2) needs 64 products
 //! for 16 outputs, F(6×6) 28 with errors four times as large and filters nearly twice as long.
@@ -43,10 +52,10 @@
 //! **Error.** At most `γ(I + 19)·|Aᵀ|·[Σ_c (|G|·|w|·|Gᵀ|) ⊙ (|Bᵀ|·|x|·|B|)]·|A|` in addition to the error of
 //! the activation, γ(j) = j·u/(1 − j·u): I roundings of each chain, 4 of each transformation along each
 //! axis, 1 of the filter, 2 of bias and summand; so `γ(I + 11)` if one axis is the identity. As no
-//! row of |Aᵀ|, |G| and |Bᵀ| sums to more than 8.4, 1.3 and 5.5 for 3 taps, and 19.3, 1.4 and 15 for 5,
-//! this is at most `3610·γ(I + 19)·Σ_c max|w|·max|x|`, along one axis `60.1·γ(I + 11)·…` for 3 taps and
+//! row of |Aᵀ|, |G| and |Bᵀ| sums to more than 8.4, 1.3 and 5.5 for 3 taps, 7.3, 1.6 and 4.9 for 2, and 19.3, 1.4 and
+//! 15 for 5, this is at most `3610·γ(I + 19)·Σ_c max|w|·max|x|`, along one axis `60.1·γ(I + 11)·…` for 2 and 3 taps and
 //! `398·γ(I + 11)·…` for 5. On random images the root mean square error is twice that of the direct
-//! convolution, two and a half times for 5 taps.
+//! convolution for 3 taps, two and a half times for 2 and 5.
 //!
 //! **Edges.** A tile of an output block with a non-finite sum, caused by NaN or infinity in
 //! its inputs or by overflow, is recomputed directly, like in `conv_nchwc`. Without
@@ -66,7 +75,7 @@ mod tiles;
 
 use crate::Isa;
 use crate::conv_nchwc::{Conv, suited};
-use points::{eight, six};
+use points::{eight, five, six};
 use strip::Strip;
 
 pub use filters::Filters;

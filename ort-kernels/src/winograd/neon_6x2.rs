@@ -1,7 +1,7 @@
 //! 6 tiles by 2 output blocks of 8: 24 accumulators of four lanes, 4 registers of filters, one broadcast.
 
 use super::strip::{Outputs, Product};
-use super::{AHEAD, Strip, TILE, Variant, eight, six};
+use super::{AHEAD, Strip, TILE, Variant, eight, five, six};
 use crate::Neon;
 use crate::epilogue::Epilogue;
 use crate::isa::simd128::pair::{

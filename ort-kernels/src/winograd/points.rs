@@ -22,3 +22,10 @@ pub(super) mod eight {
     /// Sum of the squares, and of the products of two of them. The product of all three is 1.
     pub(in super::super) const SUM: f32 = 21.0 / 4.0;
 }
+
+/// 0, ±3/4, 7/4, ∞: the same for 4 outputs of 2 taps.
+pub(super) mod five {
+    pub(in super::super) const POINTS: [f32; 2] = [0.75, 1.75];
+    pub(in super::super) const SQUARES: [f32; 2] = [9.0 / 16.0, 49.0 / 16.0];
+    pub(in super::super) const CUBES: [f32; 2] = [27.0 / 64.0, 343.0 / 64.0];
+}

@@ -1,7 +1,7 @@
 //! 4 tiles by 1 output block of 8: 8 accumulators of four lanes, 2 registers of filters, one broadcast.
 
 use super::strip::{Outputs, Product};
-use super::{AHEAD, Strip, TILE, Variant, eight, six};
+use super::{AHEAD, Strip, TILE, Variant, eight, five, six};
 use crate::Simd128;
 use crate::epilogue::Epilogue;
 use crate::isa::simd128::pair::{

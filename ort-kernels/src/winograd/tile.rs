@@ -18,6 +18,11 @@ macro_rules! tiled {
             [1, 3] => $call::<1, 6, 1, 3 $(, $more)?>($($arg),+),
             [5, 1] => $call::<8, 1, 5, 1 $(, $more)?>($($arg),+),
             [1, 5] => $call::<1, 8, 1, 5 $(, $more)?>($($arg),+),
+            [2, 2] => $call::<5, 5, 2, 2 $(, $more)?>($($arg),+),
+            [2, 1] => $call::<5, 1, 2, 1 $(, $more)?>($($arg),+),
+            [1, 2] => $call::<1, 5, 1, 2 $(, $more)?>($($arg),+),
+            [2, 3] => $call::<5, 6, 2, 3 $(, $more)?>($($arg),+),
+            [3, 2] => $call::<6, 5, 3, 2 $(, $more)?>($($arg),+),
             taps => unreachable!("invariant: there is no tile for {taps:?}"),
         }
     };
@@ -27,7 +32,7 @@ impl Tile {
     /// The tile of filters with these taps, stride and dilation 1, if supported.
     #[must_use]
     pub fn of_taps(taps: [usize; 2]) -> Option<Self> {
-        matches!(taps, [3, 3] | [3 | 5, 1] | [1, 3 | 5]).then_some(Self { taps })
+        matches!(taps, [2 | 3, 2 | 3] | [2 | 3 | 5, 1] | [1, 2 | 3 | 5]).then_some(Self { taps })
     }
 
     /// The tile of a convolution in blocks of `block` channels, if supported.

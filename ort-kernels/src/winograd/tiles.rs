@@ -108,6 +108,19 @@ macro_rules! winograd {
             #[inline]
             fn forward_along<const N: usize>(mut d: [Vector; N]) -> [Vector; N] {
                 match *d.as_slice() {
+                    [d0, d1, d2, d3, d4] => {
+                        let [a, b] = splats(five::POINTS);
+                        let [a2, _] = splats(five::SQUARES);
+                        let (t0, t1) = (fnmadd(b, d0, d1), fnmadd(b, d1, d2));
+                        let (t2, t3) = (fnmadd(b, d2, d3), fnmadd(b, d3, d4));
+                        set(&mut d, [
+                            fnmadd(a2, t0, t2),
+                            fmadd(a, t1, t2),
+                            fnmadd(a, t1, t2),
+                            fnmadd(a2, d1, d3),
+                            fnmadd(a2, t1, t3),
+                        ]);
+                    }
                     [d0, d1, d2, d3, d4, d5] => {
                         let [a, b] = splats(six::POINTS);
                         let [a2, b2] = splats(six::SQUARES);
@@ -156,6 +169,18 @@ macro_rules! winograd {
             #[inline]
             fn backward_along<const N: usize>(m: [Vector; N]) -> [Vector; TILE] {
                 match *m.as_slice() {
+                    [m0, m1, m2, m3, m4] => {
+                        let [a, b] = splats(five::POINTS);
+                        let [a2, b2] = splats(five::SQUARES);
+                        let [a3, b3] = splats(five::CUBES);
+                        let (even, odd) = (add(m1, m2), sub(m1, m2));
+                        [
+                            add(add(m0, even), m3),
+                            fmadd(a, odd, mul(b, m3)),
+                            fmadd(a2, even, mul(b2, m3)),
+                            fmadd(a3, odd, fmadd(b3, m3, m4)),
+                        ]
+                    }
                     [m0, m1, m2, m3, m4, m5] => {
                         let [a, b] = splats(six::POINTS);
                         let [a2, b2] = splats(six::SQUARES);

@@ -4,9 +4,11 @@
 
 use ort_ep::KernelError;
 use ort_graph::OpError;
+use ort_kernels::Isa;
 use ort_ops::ops::conv_transpose::ConvTranspose;
 use ort_tensor::{Shape, n_elements};
 
+use super::blocked::Blocked;
 use super::depthwise::Planes;
 use super::pack::{axes_of_kernel, block_channels};
 use super::parts::Split;
@@ -71,18 +73,22 @@ pub(super) fn shape_and_axes(
 }
 
 impl Geometry {
-    /// `late` as in [`ConvTransposeKernel`].
+    /// `late` as in [`ConvTransposeKernel`](super::ConvTransposeKernel); `blocked` if results are computed so.
     pub(super) fn new(
         op: &ConvTranspose,
         (x, w): (&[usize], &[usize]),
-        late: [usize; 3],
+        (late, blocked): ([usize; 3], Option<(Isa, &Blocked)>),
     ) -> Result<Self, KernelError> {
         let (shape, axes) = shape_and_axes(op, x, w)?;
         let (c, m) = (w[0], w[1]);
         let sets = sets(&axes, late)?;
         let kernel = axes.map(|axis| axis.kernel);
         let taps = sets.iter().map(|set| set.taps(kernel)).collect::<Result<_, _>>()?;
-        let split = Split::new(&axes, block_channels(&sets, m));
+        let split = match blocked {
+            Some((isa, blocked)) => (blocked.channels(isa, m), blocked.step()),
+            None => (block_channels(&sets, m), 1),
+        };
+        let split = Split::new(&axes, split);
         let (group, c, has_gaps) = (op.group, c / op.group, has_gaps(&axes, &sets));
         let planes = if is_depthwise(c) { Planes::new(&axes) } else { None };
         Ok(Self { shape, group, c, m, axes, sets, taps, has_gaps, split, planes })

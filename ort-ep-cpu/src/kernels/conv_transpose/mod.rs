@@ -13,6 +13,7 @@
 
 // collects are bounded: by the rank, and one per set
 
+mod blocked;
 mod depthwise;
 mod geometry;
 mod pack;
@@ -23,14 +24,15 @@ mod tests;
 mod write;
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Packed, Prepared};
-use ort_graph::{Graph, NodeId};
+use ort_graph::{Graph, NodeId, OpError};
 use ort_kernels::Activation;
 use ort_kernels::conv_f32::{Axis, Columns, Direct};
 use ort_kernels::gemm::{Gemm, Lhs, Matrix, Region, Start, Strided};
 use ort_ops::ops::conv_transpose::ConvTranspose;
-use ort_tensor::{DType, Shape, go_on};
+use ort_tensor::{DType, Shape, go_on, n_elements};
 use smallvec::SmallVec;
 
+use self::blocked::Blocked;
 use self::geometry::{Geometry, shape_and_axes};
 use self::pack::pack;
 use self::parts::Part;
@@ -50,6 +52,8 @@ struct ConvTransposeKernel {
     /// How many remainders of each axis are apart.
     late: [usize; 3],
     weights: Option<Packed>,
+    /// Instead, if results are computed in NCHWc.
+    blocked: Option<Blocked>,
 }
 
 /// The tensors of a run.
@@ -108,9 +112,21 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     if !has_kernel(compiler.graph, &compiler.claim.inputs) {
         return Ok(None);
     }
+    let cpu = compiler.cpu;
+    if let Some((blocked, late)) = Blocked::new(compiler, &op) {
+        let (weights, blocked) = (None, Some(blocked));
+        return Ok(Some(Box::new(ConvTransposeKernel {
+            cpu,
+            op,
+            activation,
+            late,
+            weights,
+            blocked,
+        })));
+    }
     let late = late(compiler, &op);
-    let weights = pack(compiler, &op, late);
-    Ok(Some(Box::new(ConvTransposeKernel { cpu: compiler.cpu, op, activation, late, weights })))
+    let (weights, blocked) = (pack(compiler, &op, late), None);
+    Ok(Some(Box::new(ConvTransposeKernel { cpu, op, activation, late, weights, blocked })))
 }
 
 /// The numbers of late remainders that are apart: none if the sizes of images are not known.
@@ -142,6 +158,11 @@ struct Workspace<'s> {
 }
 
 impl ConvTransposeKernel {
+    /// The weights, in any form but that of the file.
+    fn packed(&self) -> Option<&Packed> {
+        self.weights.as_ref().or(self.blocked.as_ref().map(|blocked| &blocked.weights))
+    }
+
     fn gemm<'a>(
         &self,
         a: Lhs<'a>,
@@ -288,12 +309,17 @@ impl ConvTransposeKernel {
 impl Kernel for ConvTransposeKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, w, ..] = shapes else { return Err(KernelError::ForeignState) };
-        let geometry = Geometry::new(&self.op, (x, w), self.late)?;
-        let len = match &geometry.planes {
-            Some(planes) => planes.scratch_len(),
-            None => self.scratch_lens(&geometry).iter().sum(),
+        let blocked = self.blocked.as_ref().map(|blocked| (self.cpu.isa, blocked));
+        let geometry = Geometry::new(&self.op, (x, w), (self.late, blocked))?;
+        let n_bytes = match (&self.blocked, &geometry.planes) {
+            (Some(blocked), _) => {
+                let len = n_elements(x).ok_or(OpError::TooLarge)?;
+                blocked.scratch_bytes(self.cpu, &geometry, len)
+            }
+            (None, Some(planes)) => self.cpu.scratch_bytes(planes.scratch_len()),
+            (None, None) => self.cpu.scratch_bytes(self.scratch_lens(&geometry).iter().sum()),
         };
-        Ok(Prepared::new(geometry).with_scratch(self.cpu.scratch_bytes(len)))
+        Ok(Prepared::new(geometry).with_scratch(n_bytes))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -301,7 +327,7 @@ impl Kernel for ConvTransposeKernel {
         let inputs = io.inputs;
         let operands = Operands {
             x: inputs.tensor(0)?.as_slice()?,
-            w: match &self.weights {
+            w: match self.packed() {
                 Some(packed) => bytemuck::cast_slice(packed.bytes()),
                 None => inputs.tensor(1)?.as_slice()?,
             },
@@ -311,8 +337,12 @@ impl Kernel for ConvTransposeKernel {
         if y.is_empty() {
             return Ok(());
         }
+        let how = (io.threads, &mut *io.scratch);
+        if let Some(blocked) = &self.blocked {
+            blocked::run(self, (geometry, blocked), &operands, y, how);
+            return Ok(());
+        }
         if let Some(planes) = &geometry.planes {
-            let how = (io.threads, &mut *io.scratch);
             depthwise::run(self, (geometry, planes), &operands, y, how);
             return Ok(());
         }
@@ -333,10 +363,13 @@ impl Kernel for ConvTransposeKernel {
     }
 
     fn reads(&self, input: usize) -> bool {
-        input != 1 || self.weights.is_none()
+        input != 1 || self.packed().is_none()
     }
 
     fn variant(&self) -> &'static str {
+        if self.blocked.is_some() {
+            return named!(self.cpu.isa => "conv_transpose_winograd": "avx512_28x1", "avx2_6x2", "neon_6x2", "simd128_4x1", "generic");
+        }
         named!(self.cpu.isa => "conv_transpose_f32": tile)
     }
 }

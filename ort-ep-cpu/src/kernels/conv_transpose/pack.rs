@@ -12,8 +12,10 @@ use super::geometry::is_depthwise;
 use super::phases::{Left, Set, Transposed, sets};
 use crate::kernels::Compiler;
 
-/// Rows of a product, unless one channel has more: eight tiles.
-const BLOCK_ROWS: usize = 112;
+/// Rows of a product, unless one channel has more: enough to justify gathering its right operand.
+const BLOCK_ROWS: usize = 448;
+/// The maximum output channels of a product.
+const CHANNELS: usize = 128;
 
 /// To generate an element of the right operand takes as long as to multiply it by as many rows.
 const ROWS_TO_COPY: usize = 8;
@@ -36,7 +38,7 @@ pub(super) fn axes_of_kernel(op: &ConvTranspose, kernel: &[usize]) -> Option<[Tr
 /// How many of `m` output channels are computed together.
 pub(super) fn block_channels(sets: &[Set], m: usize) -> usize {
     let most = sets.iter().map(Set::n_phases).max().unwrap_or(1);
-    let most = (BLOCK_ROWS / most).max(1);
+    let most = (BLOCK_ROWS / most).clamp(1, CHANNELS);
     m.div_ceil(m.div_ceil(most).max(1)).max(1)
 }
 
@@ -77,9 +79,11 @@ pub(super) fn pack(
     let kernel = axes.map(|axis| axis.kernel);
     let (c, n_taps) = (channels / op.group, kernel.iter().product::<usize>());
     let steps = axes.iter().flat_map(|axis| [axis.stride, axis.dilation]);
+    let sets = sets(&axes, late).ok()?;
+    let per_block = block_channels(&sets, m);
     let recipe = Recipe {
         name: "conv_transpose_f32/phases",
-        parameters: [variant(isa).mr, op.group]
+        parameters: [variant(isa).mr, op.group, per_block]
             .into_iter()
             .chain(steps)
             .chain(late)
@@ -87,8 +91,6 @@ pub(super) fn pack(
             .collect(),
         n_bytes: weights.len() * size_of::<f32>(),
     };
-    let sets = sets(&axes, late).ok()?;
-    let per_block = block_channels(&sets, m);
     let taps = sets.iter().map(|set| set.taps(kernel)).collect::<Result<Vec<_>, _>>().ok()?;
     compiler.pack_for_runs(1, &recipe, |w: &[f32], mut packed| {
         for w in w.chunks_exact(c * m * n_taps) {

@@ -21,6 +21,8 @@ pub(super) struct Split {
     axis: Transposed,
     /// Outputs per index of that axis.
     n_inner: usize,
+    /// The number of which the positions per part are a multiple, unless there are fewer.
+    step: usize,
 }
 
 /// Some outputs of some channels.
@@ -44,16 +46,17 @@ struct Block<'y> {
 }
 
 impl Split {
-    pub(super) fn new(axes: &[Transposed; 3], n_channels: usize) -> Self {
+    pub(super) fn new(axes: &[Transposed; 3], (n_channels, step): (usize, usize)) -> Self {
         let along = axes.iter().position(|axis| axis.output > 1).unwrap_or(2);
         let n_inner = axes[along + 1..].iter().map(|axis| axis.output).product();
-        Self { n_channels, along, axis: axes[along], n_inner }
+        Self { n_channels, along, axis: axes[along], n_inner, step }
     }
 
     /// The number of ranges of positions for about `n_parts` parts, and the positions per range.
     fn ranges(&self, n_blocks: usize, n_parts: usize) -> (usize, usize) {
         let n_positions = self.axis.positions().len().max(1);
         let per_part = n_positions.div_ceil(n_parts.div_ceil(n_blocks.max(1)).max(1));
+        let per_part = per_part.next_multiple_of(self.step);
         (n_positions.div_ceil(per_part), per_part)
     }
 

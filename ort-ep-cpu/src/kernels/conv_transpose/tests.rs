@@ -5,7 +5,7 @@ use ort_graph::{Attr, Graph};
 use ort_kernels::Isa;
 use ort_tensor::{AlignedBuf, Inputs, Output, Tensor, Value, ValueView};
 
-use crate::case::{Case, Packs, StdThreads, exact, floats, integers};
+use crate::case::{Case, Packs, StdThreads, exact, floats, integers, within};
 use crate::{CpuOptions, CpuProvider};
 
 /// Groups, shapes of `x` and `w`, and attributes: pairs of name and one value per axis.
@@ -67,6 +67,58 @@ fn sums_of_small_integers_are_exact() {
             .fold(case, |case, (name, ints)| case.attr(name, Attr::Ints(ints.to_vec())));
         case.clone().check(exact);
         case.weight(integers(&[w[1] * usize::try_from(group).unwrap()])).check(exact);
+    }
+}
+
+/// Those that are computed in blocks of channels, most remainders by Winograd's algorithm.
+const BLOCKED: [Sizes<'_>; 10] = [
+    (1, &[1, 64, 20, 16], &[64, 64, 4, 4], &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1])]),
+    // Several images and groups, parts of both channels and rows, and gaps.
+    (2, &[2, 64, 23, 30], &[64, 48, 4, 4], &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1])]),
+    (
+        1,
+        &[1, 48, 41, 9],
+        &[48, 144, 5, 5],
+        &[("strides", &[2, 2]), ("pads", &[2, 2, 2, 2]), ("output_padding", &[1, 1])],
+    ),
+    (1, &[1, 96, 30, 20], &[96, 48, 4, 3], &[("strides", &[2, 4]), ("pads", &[1, 0, 1, 2])]),
+    // Some remainders with one tap.
+    (
+        1,
+        &[1, 64, 20, 20],
+        &[64, 64, 3, 3],
+        &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1]), ("output_padding", &[1, 1])],
+    ),
+    (
+        1,
+        &[1, 64, 20, 20],
+        &[64, 160, 3, 3],
+        &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1]), ("output_padding", &[1, 1])],
+    ),
+    // Remainders that share their inputs, and pads that cut off whole positions.
+    (1, &[1, 48, 13, 11], &[48, 48, 8, 8], &[("strides", &[4, 4]), ("pads", &[2, 5, 2, 1])]),
+    (1, &[1, 32, 30, 31], &[32, 64, 3, 3], &[("pads", &[1, 1, 1, 1])]),
+    // One dimension, and two of which one has one row.
+    (1, &[1, 128, 100], &[128, 64, 16], &[("strides", &[8]), ("pads", &[4, 4])]),
+    (1, &[2, 64, 1, 333], &[64, 64, 1, 4], &[("strides", &[1, 2]), ("pads", &[0, 1, 0, 1])]),
+];
+
+#[test]
+fn sums_in_blocks_are_within_the_bound_of_their_tiles() {
+    for (group, x, w, attrs) in BLOCKED {
+        let case = Case::new("ConvTranspose", 11).attr("group", Attr::Int(group));
+        let case = case.input(integers(x)).weight(integers(w));
+        let case = attrs
+            .iter()
+            .fold(case, |case, (name, ints)| case.attr(name, Attr::Ints(ints.to_vec())));
+        let is_blocked = case.variant().starts_with("conv_transpose_winograd/");
+        assert!(is_blocked || Isa::best() == Isa::Generic, "{x:?} {w:?}");
+        // Of `winograd`, for numbers up to 3.
+        #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
+        let channels = w[0] as f32;
+        let bound = 3610.0 * (channels + 19.0) * 1.001 * f32::EPSILON / 2.0 * channels * 9.0;
+        case.clone().check(within(bound));
+        case.weight(integers(&[w[1] * usize::try_from(group).unwrap()])).check(within(bound));
     }
 }
 

@@ -7,7 +7,7 @@ mod parts;
 mod scale;
 #[cfg(test)]
 mod tests;
-mod winograd;
+pub(super) mod winograd;
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Packed, Prepared, Threads};
 use ort_graph::{Graph, NodeId, OpError, ValueId};
@@ -275,6 +275,9 @@ impl Kernel for ConvKernel {
     fn variant(&self) -> &'static str {
         let isa = suited(self.cpu.isa, self.block);
         match self.transformed.as_ref().map(|&(tile, _)| winograd::name(tile)) {
+            Some("winograd_4x2") => {
+                return named!(isa => "winograd_4x2": "avx512_28x1", "avx2_6x2", "neon_6x2", "simd128_4x1", "generic");
+            }
             Some("winograd_4x3") => {
                 return named!(isa => "winograd_4x3": "avx512_28x1", "avx2_6x2", "neon_6x2", "simd128_4x1", "generic");
             }

@@ -1,5 +1,5 @@
-//! Convolutions of 3×3, and of 3 or 5 taps along one axis, by Winograd's algorithm: when it is faster,
-//! and its filters.
+//! Convolutions of 2 or 3 taps along one or both axes, and of 5 along one, by Winograd's algorithm: when it is
+//! faster, and its filters.
 //!
 //! Filters are transformed when the kernel is compiled, into up to four times their size of private
 //! memory, and only if they are constant. This is skipped if it can never pay off: judged by the shape of x
@@ -24,29 +24,43 @@ const TRANSFORM: [usize; 2] = [60, 12];
 /// 32 multiply-adds, one of 8 in half the time.
 const TILES: usize = 2;
 /// The assumed side of an image of unknown size.
-pub(super) const SIDE: usize = 64;
+pub(in crate::kernels) const SIDE: usize = 64;
 /// The maximum size of transformed filters for an image of unknown size, in elements: 16 MiB.
 const MAX_UNKNOWN: usize = 4 << 20;
 
 /// The sizes that determine the choice.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
-    pub(super) isa: Isa,
-    pub(super) block: usize,
+pub(in crate::kernels) struct Sizes {
+    pub(in crate::kernels) isa: Isa,
+    pub(in crate::kernels) block: usize,
     /// Input channels per group.
-    pub(super) channels: usize,
+    pub(in crate::kernels) channels: usize,
     /// Output channels per group.
-    pub(super) filters: usize,
-    pub(super) axes: [Axis; 2],
+    pub(in crate::kernels) filters: usize,
+    pub(in crate::kernels) axes: [Axis; 2],
 }
 
 impl Sizes {
     /// Whether Winograd's algorithm takes at most four fifths of the time of a direct convolution,
     /// both estimated in vector multiply-adds, and nine tenths of that on matrix tiles, `on_tiles`,
     /// in cycles: for less, the memory is not justified.
-    pub(super) fn is_faster(&self, on_tiles: Option<usize>) -> bool {
+    pub(in crate::kernels) fn is_faster(&self, on_tiles: Option<usize>) -> bool {
+        // A multiply-add takes nine tenths of a cycle.
+        self.work().is_some_and(|[tiles, direct]| {
+            5 * tiles <= 4 * direct && on_tiles.is_none_or(|cycles| tiles <= cycles)
+        })
+    }
+
+    /// The same for remainders of a transposed convolution, compared with products whose right operands are gathered
+    /// from the image: those take seven quarters of the time of a direct convolution, and read filters as far away.
+    pub(in crate::kernels) fn is_faster_than_products(&self) -> bool {
+        self.work().is_some_and(|[tiles, direct]| 4 * tiles <= 7 * direct)
+    }
+
+    /// The estimates for Winograd's algorithm, if there is a tile, and for a direct convolution.
+    fn work(&self) -> Option<[usize; 2]> {
         let Self { isa, block, channels, filters, axes } = *self;
-        let Some(tile) = Tile::of(block, &axes) else { return false };
+        let tile = Tile::of(block, &axes)?;
         let n_tiles: usize = tile.grid(&axes).iter().product();
         let (n_outputs, n_products) = (axes[0].output * axes[1].output, tile.products());
         let n_strips = tile.n_strips(isa, block, channels, &axes);
@@ -55,10 +69,7 @@ impl Sizes {
         let products = (n_tiles * vectors * n_products).max(read * TILES * block);
         let transform = TRANSFORM[0] + n_products * TRANSFORM[1];
         let transforms = n_tiles * (channels + filters) / block * transform;
-        let work = products + transforms;
-        // A multiply-add takes nine tenths of a cycle.
-        5 * work <= 4 * n_outputs * vectors * tile.n_taps()
-            && on_tiles.is_none_or(|cycles| work <= cycles)
+        Some([products + transforms, n_outputs * vectors * tile.n_taps()])
     }
 }
 
@@ -103,7 +114,11 @@ pub(super) fn pack(
 
 /// Named by outputs per tile along an axis, and taps.
 pub(super) fn name(tile: Tile) -> &'static str {
-    if tile.taps().contains(&5) { "winograd_4x5" } else { "winograd_4x3" }
+    match tile.taps().into_iter().max() {
+        Some(2) => "winograd_4x2",
+        Some(3) => "winograd_4x3",
+        _ => "winograd_4x5",
+    }
 }
 
 /// Computes some positions: whole rows of tiles, the last possibly clipped.

@@ -1,7 +1,7 @@
 //! The matrices of the transforms, computed from their definition.
 
 use super::super::TILE;
-use super::super::points::{eight, six};
+use super::super::points::{eight, five, six};
 
 /// A matrix.
 pub(super) type Rows = Vec<Vec<f64>>;
@@ -20,12 +20,14 @@ pub(super) fn along_both(l: &Rows, m: &Rows, r: &Rows) -> Rows {
 /// contract. Their rows correspond to outputs, points and points.
 pub(super) fn matrices(taps: usize) -> (Rows, Rows, Rows) {
     let positive: &[f32] = match taps {
+        2 => &five::POINTS[..1],
         1 => return (vec![vec![1.0]], vec![vec![1.0]], vec![vec![1.0]]),
         3 => &six::POINTS,
         _ => &eight::POINTS,
     };
     let signed = positive.iter().flat_map(|&a| [f64::from(a), -f64::from(a)]);
-    let finite: Vec<f64> = std::iter::once(0.0).chain(signed).collect();
+    let single = (taps == 2).then_some(f64::from(five::POINTS[1]));
+    let finite: Vec<f64> = std::iter::once(0.0).chain(signed).chain(single).collect();
     let points: Vec<Option<f64>> = finite.iter().copied().map(Some).chain([None]).collect();
     let others = |i: usize| finite.iter().copied().enumerate().filter(move |&(j, _)| j != i);
     let columns: Rows = points.iter().map(|&point| powers(point, TILE)).collect();
