@@ -1,6 +1,6 @@
 """Convolutions outside blocks of channels.
 
-Few filters, odd channels, one dimension, tall kernels, groups, and transposed convolutions.
+Few filters, odd channels, tall kernels, groups, transposed convolutions, and one and three dimensions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def conv(
     dilation: int = 1,
     op: str = "Conv",
 ) -> Node:
-    """`x` is CxHxW or CxW; padded so that the output has the input's size over the stride."""
+    """`x` is CxW, CxHxW or CxDxHxW; padded so that the output has the input's size over the stride."""
     c, *spatial = map(int, x.split("x"))
     k = [int(edge) for edge in kernel.split("x")]
     weights = (c, filters // group, *k) if op == "ConvTranspose" else (filters, c // group, *k)
@@ -114,6 +114,20 @@ def transposed() -> dict[str, Node]:
     return found
 
 
+def three_dimensions() -> dict[str, Node]:
+    rows = (
+        ("1x32x32x32", 16, "3x3x3", 1), ("16x32x32x32", 16, "3x3x3", 1), ("48x16x24x24", 24, "3x3x3", 1),
+        ("3x16x112x112", 64, "3x7x7", 2), ("64x8x28x28", 64, "3x3x3", 1), ("256x2x7x7", 512, "3x3x3", 1),
+        ("64x8x28x28", 128, "3x3x3", 2), ("64x8x28x28", 144, "1x3x3", 1), ("144x8x28x28", 64, "3x1x1", 1),
+        ("16x32x32x32", 3, "3x3x3", 1), ("128x4x14x14", 256, "1x1x1", 1), ("10x20x20x20", 20, "5x5x5", 1),
+    )  # fmt: skip
+    found = {f"{x} to {m} {k}/{s}": conv(x, m, k, s) for x, m, k, s in rows}
+    found["54x8x28x28 depthwise 3x3x3"] = conv("54x8x28x28", 54, "3x3x3", 1, 54)
+    up = conv("32x16x16x16", 16, "2x2x2", 2, op="ConvTranspose")
+    return found | {"transposed 32x16x16x16 to 16 2x2x2/2": up}
+
+
 def shapes() -> dict[str, Node]:
     """The grid, by name: input channels and edges, filters, kernel, stride."""
-    return few_filters() | odd_channels() | one_dimension() | tall_kernels() | groups() | transposed()
+    planes = few_filters() | odd_channels() | tall_kernels() | groups() | transposed()
+    return planes | one_dimension() | three_dimensions()

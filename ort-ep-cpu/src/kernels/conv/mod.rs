@@ -1,7 +1,7 @@
 //! Conv and FusedConv in f32, of up to three dimensions.
 //!
 //! Dense and grouped convolutions are products of packed weights and columns of the image, computed on
-//! the fly; depthwise ones compute their planes directly.
+//! the fly; depthwise ones compute their planes directly, those in three dimensions in blocks of channels if that pays.
 
 // collects are bounded: by the rank
 
@@ -9,6 +9,7 @@ mod dense;
 mod depthwise;
 #[cfg(test)]
 mod tests;
+mod volume;
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Packed, Prepared};
 use ort_graph::{Graph, NodeId, OpError};
@@ -17,6 +18,7 @@ use ort_ops::infer::Window;
 use ort_ops::ops::conv::Conv;
 use ort_tensor::{DType, Inputs, Shape, TensorViewMut, n_elements};
 
+use self::volume::Volume;
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::cpu::Cpu;
 use crate::epilogue::Epilogue;
@@ -30,6 +32,8 @@ struct ConvKernel {
     op: Conv,
     epilogue: Epilogue,
     weights: Option<Packed>,
+    /// Instead, in three dimensions.
+    volume: Option<Volume>,
 }
 
 /// The sizes for one shape signature.
@@ -89,13 +93,22 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     if !has_kernel(compiler.graph, &compiler.claim.inputs) {
         return Ok(None);
     }
-    let weights = dense::pack(compiler, op.group);
-    let epilogue = op.activation.into();
-    Ok(Some(Box::new(ConvKernel { cpu: compiler.cpu, op, epilogue, weights })))
+    let volume = Volume::new(compiler, &op);
+    let weights = match volume {
+        Some(_) => None,
+        None => dense::pack(compiler, op.group),
+    };
+    let (cpu, epilogue) = (compiler.cpu, op.activation.into());
+    Ok(Some(Box::new(ConvKernel { cpu, op, epilogue, weights, volume })))
 }
 
 impl Geometry {
-    fn new(op: &Conv, x: &[usize], w: &[usize]) -> Result<Self, KernelError> {
+    /// With the axes of `to_axes`.
+    fn new(
+        op: &Conv,
+        (x, w): (&[usize], &[usize]),
+        to_axes: fn(&Window) -> Option<[Axis; 3]>,
+    ) -> Result<Self, KernelError> {
         let wrong = || -> KernelError {
             let (left, right) = (x.to_vec(), w.to_vec());
             OpError::Shapes { what: "channels and groups", left, right }.into()
@@ -108,7 +121,7 @@ impl Geometry {
         }
         let window = op.window.window(input, kernel).map_err(KernelError::Op)?;
         let shape = [n, filters].into_iter().chain(window.output.iter().copied()).collect();
-        let axes = axes(&window).ok_or_else(wrong)?;
+        let axes = to_axes(&window).ok_or_else(wrong)?;
         Ok(Self { shape, group: op.group, c, m: filters / op.group, axes })
     }
 
@@ -135,6 +148,14 @@ const fn is_depthwise(group: usize, c: usize) -> bool {
 /// The axes of a window, unit axes in front; `None` if there are more than three. Axes of one
 /// element, which do not affect strides, are moved to the front as well: rows are as long as possible.
 pub(super) fn axes(window: &Window) -> Option<[Axis; 3]> {
+    let mut axes = axes_in_order(window)?;
+    // A stable sort: the others keep their order.
+    axes.sort_by_key(|axis| *axis != Axis::UNIT);
+    Some(axes)
+}
+
+/// The axes of a window, unit axes in front; `None` if there are more than three.
+fn axes_in_order(window: &Window) -> Option<[Axis; 3]> {
     let mut axes = [Axis::UNIT; 3];
     let first = axes.len().checked_sub(window.kernel.len())?;
     for (i, axis) in axes[first..].iter_mut().enumerate() {
@@ -151,8 +172,6 @@ pub(super) fn axes(window: &Window) -> Option<[Axis; 3]> {
             *axis = Axis::UNIT;
         }
     }
-    // A stable sort: the others keep their order.
-    axes.sort_by_key(|axis| *axis != Axis::UNIT);
     Some(axes)
 }
 
@@ -176,29 +195,44 @@ impl<'a> Operands<'a> {
 }
 
 impl ConvKernel {
+    /// The weights, in any form but that of the file.
+    fn packed(&self) -> Option<&Packed> {
+        self.weights.as_ref().or(self.volume.as_ref().map(|volume| &volume.weights))
+    }
+
+    /// The state of a run with scratch of this many elements per thread.
+    fn prepared(&self, geometry: Geometry, scratch_len: usize) -> Prepared {
+        let terms = geometry.c.saturating_mul(geometry.taps());
+        let cost = n_elements(&geometry.shape).unwrap_or(0).saturating_mul(terms);
+        let scratch_bytes = self.cpu.scratch_bytes_for(scratch_len, cost);
+        Prepared::new(geometry).with_scratch(scratch_bytes)
+    }
+
     /// Whether planes are computed directly: not if weights were packed for products.
     fn is_depthwise(&self, geometry: &Geometry) -> bool {
-        self.weights.is_none() && is_depthwise(geometry.group, geometry.c)
+        self.packed().is_none() && is_depthwise(geometry.group, geometry.c)
     }
 }
 
 impl Kernel for ConvKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, w, ..] = shapes else { return Err(KernelError::ForeignState) };
-        let geometry = Geometry::new(&self.op, x, w)?;
+        if let Some(volume) = &self.volume {
+            let geometry = Geometry::new(&self.op, (x, w), axes_in_order)?;
+            let scratch_len = volume.scratch_len(self.cpu.isa, &geometry);
+            return Ok(self.prepared(geometry, scratch_len));
+        }
+        let geometry = Geometry::new(&self.op, (x, w), axes)?;
         let scratch_len = match self.is_depthwise(&geometry) {
             true => depthwise::scratch_len(&geometry),
             false => dense::scratch_len(self, &geometry),
         };
-        let terms = geometry.c.saturating_mul(geometry.taps());
-        let cost = n_elements(&geometry.shape).unwrap_or(0).saturating_mul(terms);
-        let scratch_bytes = self.cpu.scratch_bytes_for(scratch_len, cost);
-        Ok(Prepared::new(geometry).with_scratch(scratch_bytes))
+        Ok(self.prepared(geometry, scratch_len))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
         let geometry: &Geometry = prepared.state()?;
-        let mut operands = Operands::new(io.inputs, self.weights.as_ref())?;
+        let mut operands = Operands::new(io.inputs, self.packed())?;
         if io.outputs[0].in_place_of().is_some() {
             operands.z = Residual::InPlace;
         }
@@ -208,6 +242,10 @@ impl Kernel for ConvKernel {
             return Ok(());
         }
         let (threads, scratch) = (io.threads, &mut *io.scratch);
+        if let Some(volume) = &self.volume {
+            volume::run(self, (geometry, volume), &operands, y, (threads, scratch));
+            return Ok(());
+        }
         match self.is_depthwise(geometry) {
             true => depthwise::run(self, geometry, &operands, y, (threads, scratch)),
             false => dense::run(self, geometry, &operands, y, (threads, scratch)),
@@ -216,10 +254,13 @@ impl Kernel for ConvKernel {
     }
 
     fn reads(&self, input: usize) -> bool {
-        input != 1 || self.weights.is_none()
+        input != 1 || self.packed().is_none()
     }
 
     fn variant(&self) -> &'static str {
+        if let Some(volume) = &self.volume {
+            return volume.variant(self.cpu.isa);
+        }
         named!(self.cpu.isa => "conv_f32": tile)
     }
 }

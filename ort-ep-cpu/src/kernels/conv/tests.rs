@@ -1,7 +1,9 @@
 //! Tests of `conv`.
 
 use ort_graph::Attr;
+use ort_kernels::Isa;
 
+use crate::CpuOptions;
 use crate::case::{Case, exact, integers, ulps, within};
 
 fn ints(values: &[i64]) -> Attr {
@@ -47,6 +49,75 @@ fn sums_of_small_integers_are_exact() {
         conv(2, &[1, 2, 3, 5, 5], &[2, 1, 2, 2, 2], &[]),
     ];
     cases.into_iter().for_each(|case| case.check(exact));
+}
+
+/// Convolutions in three dimensions, whose channels fill blocks: groups, shapes of `x` and `w`, and attributes.
+const VOLUMES: [(i64, &[usize], &[usize], &[(&str, &[i64])]); 13] = [
+    (1, &[1, 16, 6, 20, 21], &[16, 16, 3, 3, 3], &[("pads", &[1; 6])]),
+    // Some lanes without a channel, few channels, parts of filters, several images.
+    (1, &[2, 13, 5, 17, 16], &[14, 13, 3, 3, 3], &[("pads", &[1, 1, 1, 1, 1, 1])]),
+    (1, &[1, 1, 9, 14, 15], &[16, 1, 3, 3, 3], &[("pads", &[1, 1, 1, 1, 1, 1])]),
+    (
+        1,
+        &[2, 3, 9, 24, 25],
+        &[32, 3, 3, 7, 7],
+        &[("strides", &[1, 2, 2]), ("pads", &[1, 3, 3, 1, 3, 3])],
+    ),
+    (1, &[1, 32, 3, 9, 9], &[144, 32, 3, 3, 3], &[("pads", &[1, 1, 1, 1, 1, 1])]),
+    (1, &[1, 16, 6, 20, 21], &[3, 16, 3, 3, 3], &[("pads", &[1, 1, 1, 1, 1, 1])]),
+    (1, &[1, 17, 4, 9, 10], &[24, 17, 3, 5, 5], &[("pads", &[1, 2, 2, 1, 2, 2])]),
+    // Strides and dilations, and padding that no tap of the depth leaves.
+    (
+        1,
+        &[1, 16, 9, 12, 13],
+        &[32, 16, 3, 3, 3],
+        &[("strides", &[2, 2, 2]), ("pads", &[1, 1, 1, 1, 1, 1])],
+    ),
+    (
+        1,
+        &[1, 16, 4, 12, 13],
+        &[16, 16, 2, 3, 3],
+        &[("dilations", &[1, 2, 3]), ("pads", &[4, 2, 3, 5, 2, 3])],
+    ),
+    // Groups, and taps along some axes only.
+    (2, &[1, 32, 4, 20, 20], &[96, 16, 1, 3, 3], &[("pads", &[0, 1, 1, 0, 1, 1])]),
+    (1, &[1, 16, 12, 7, 7], &[32, 16, 3, 1, 1], &[("pads", &[1, 0, 0, 1, 0, 0])]),
+    (1, &[1, 16, 12, 1, 30], &[16, 16, 3, 1, 3], &[("pads", &[1, 0, 1, 1, 0, 1])]),
+    // A plane in several chunks, and more planes than are stored at a time.
+    (1, &[1, 16, 5, 180, 200], &[16, 16, 2, 3, 3], &[("pads", &[0, 1, 1, 1, 1, 1])]),
+];
+
+#[test]
+fn volumes_are_exact_or_within_the_bound_of_their_tiles() {
+    let direct = CpuOptions { winograd: false, ..CpuOptions::default() };
+    for (group, x, w, attrs) in VOLUMES {
+        let plain = conv(group, x, w, attrs);
+        let has_planes = plain.variant().starts_with("conv_planes_");
+        assert!(has_planes || Isa::best() == Isa::Generic, "{x:?} {w:?}");
+        plain.clone().options(direct).check(exact);
+        if w[0] < 8 {
+            assert!(plain.clone().options(direct).variant().starts_with("conv_f32/"));
+        }
+        // Of `winograd`, for numbers up to 3.
+        #[expect(clippy::cast_precision_loss, reason = "hundreds")]
+        let channels = (w[1] * w[2]) as f32;
+        let bound = 3610.0 * (channels + 19.0) * 1.001 * f32::EPSILON / 2.0 * channels * 9.0;
+        plain.check(within(bound));
+    }
+}
+
+#[test]
+fn a_summand_is_added_to_volumes() {
+    let (x, w) = ([1, 16, 4, 20, 20], [24, 16, 3, 3, 3]);
+    for winograd in [true, false] {
+        let case = Case::new("FusedConv", 1).domain("com.microsoft");
+        let case = case.attr("activation", Attr::String("Relu".into())).attr("pads", ints(&[1; 6]));
+        let case = case.input(integers(&x)).weight(integers(&w)).weight(integers(&[24]));
+        let case = case.input(integers(&[1, 24, 4, 20, 20]));
+        let case = case.options(CpuOptions { winograd, ..CpuOptions::default() });
+        assert!(case.variant().starts_with("conv_planes_") || Isa::best() == Isa::Generic);
+        case.check(within(if winograd { 0.1 } else { 0.0 }));
+    }
 }
 
 #[test]

@@ -372,7 +372,7 @@ impl Blocked {
             let mut pieces: smallvec::SmallVec<[&mut [f32]; 16]> =
                 blocks.chunks_exact_mut(len).collect();
             match chunk.tile {
-                Some(tile) => {
+                Some(_) => {
                     let packed = &transformed[own(transformed)];
                     Winograd { conv, packed }.run(chunk.rows.clone(), &mut pieces, workspace.rest);
                 }

@@ -3,7 +3,7 @@
 // collects are bounded: by the rank
 
 mod geometry;
-mod parts;
+pub(super) mod parts;
 mod scale;
 #[cfg(test)]
 mod tests;

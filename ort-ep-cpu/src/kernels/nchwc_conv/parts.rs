@@ -3,33 +3,33 @@
 use std::ops::Range;
 
 /// The maximum number of blocks per set: enough to justify reading an image.
-pub(super) const MAX_SET: usize = 64;
+pub(in crate::kernels) const MAX_SET: usize = 64;
 
 /// How a result is partitioned.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cut {
+pub(in crate::kernels) struct Cut {
     /// Channels per block.
-    pub(super) block: usize,
+    pub(in crate::kernels) block: usize,
     /// Positions per plane.
-    pub(super) plane: usize,
+    pub(in crate::kernels) plane: usize,
     /// Blocks per group.
-    pub(super) blocks: usize,
+    pub(in crate::kernels) blocks: usize,
     /// Blocks per set, except the last of a group.
-    pub(super) per_set: usize,
+    pub(in crate::kernels) per_set: usize,
     /// Positions per part, except the last of a set.
-    pub(super) positions: usize,
+    pub(in crate::kernels) positions: usize,
     /// How many parts there are.
-    pub(super) n_parts: usize,
+    pub(in crate::kernels) n_parts: usize,
 }
 
 /// Some positions of some blocks.
-pub(super) struct Part<'y> {
+pub(in crate::kernels) struct Part<'y> {
     /// The first block, counted through all images.
-    pub(super) block: usize,
-    pub(super) n_blocks: usize,
-    pub(super) positions: Range<usize>,
+    pub(in crate::kernels) block: usize,
+    pub(in crate::kernels) n_blocks: usize,
+    pub(in crate::kernels) positions: Range<usize>,
     /// The elements of each block.
-    pub(super) pieces: [&'y mut [f32]; MAX_SET],
+    pub(in crate::kernels) pieces: [&'y mut [f32]; MAX_SET],
 }
 
 /// A set of blocks, from whose front parts are split off.
@@ -39,7 +39,7 @@ struct Set<'y> {
 }
 
 /// The parts of `y`.
-pub(super) fn parts<'y>(
+pub(in crate::kernels) fn parts<'y>(
     cut: &Cut,
     y: &'y mut [f32],
 ) -> impl Iterator<Item = Part<'y>> + Send + use<'y> {

@@ -46,15 +46,21 @@ impl Sizes {
     /// in cycles: for less, the memory is not justified.
     pub(in crate::kernels) fn is_faster(&self, on_tiles: Option<usize>) -> bool {
         // A multiply-add takes nine tenths of a cycle.
-        self.work().is_some_and(|[tiles, direct]| {
-            5 * tiles <= 4 * direct && on_tiles.is_none_or(|cycles| tiles <= cycles)
-        })
+        let is_good = |[tiles, _]: [usize; 2]| on_tiles.is_none_or(|cycles| tiles <= cycles);
+        self.takes([4, 5]) && self.work().is_some_and(is_good)
+    }
+
+    /// Whether it takes at most this fraction, numerator and denominator, of the time of a direct convolution.
+    pub(in crate::kernels) fn takes(&self, [most, of]: [usize; 2]) -> bool {
+        let is_good =
+            |[tiles, direct]: [usize; 2]| tiles.saturating_mul(of) <= direct.saturating_mul(most);
+        self.work().is_some_and(is_good)
     }
 
     /// The same for remainders of a transposed convolution, compared with products whose right operands are gathered
     /// from the image: those take seven quarters of the time of a direct convolution, and read filters as far away.
     pub(in crate::kernels) fn is_faster_than_products(&self) -> bool {
-        self.work().is_some_and(|[tiles, direct]| 4 * tiles <= 7 * direct)
+        self.takes([7, 4])
     }
 
     /// The estimates for Winograd's algorithm, if there is a tile, and for a direct convolution.

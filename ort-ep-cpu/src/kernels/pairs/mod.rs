@@ -124,6 +124,11 @@ impl Call<'_> {
                 T => self.arithmetic::<T>(io, <T as Wide>::Of::sub), else => unknown),
             Binary::Mul => with_dtype!(dtype, [f32, f64, f16, bf16, u8, u16, u32, u64],
                 T => self.arithmetic::<T>(io, <T as Wide>::Of::mul), else => unknown),
+            // Without instructions that convert 64 bits to floats, the processor's division is faster.
+            Binary::Div if dtype == DType::I64 && self.isa.avx512().is_none() => {
+                self.check_divisor::<i64>(io)?;
+                self.arithmetic::<i64>(io, i64::div)
+            }
             Binary::Div => with_dtype!(dtype, number, T => {
                 self.check_divisor::<T>(io)?;
                 self.arithmetic::<T>(io, <T as Wide>::Of::quotient)
