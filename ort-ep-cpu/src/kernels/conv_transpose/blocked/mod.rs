@@ -10,17 +10,20 @@
 
 // collects are bounded: by the sets and remainders of a kernel
 
+mod pack;
+
 use std::ops::Range;
 
-use ort_ep::{Packed, Recipe, Threads};
+use ort_ep::{Packed, Threads};
 use ort_kernels::Isa;
 use ort_kernels::conv_f32::Axis;
 use ort_kernels::conv_nchwc::{Conv, Form, Start, suited};
 use ort_kernels::nchwc::Reorder;
 use ort_kernels::transpose::transpose;
-use ort_kernels::winograd::{Filters, Tile, Winograd, variant};
+use ort_kernels::winograd::{Tile, Winograd, variant};
 use ort_ops::ops::conv_transpose::ConvTranspose;
 
+use self::pack::Packing;
 use super::geometry::{Geometry, shape_and_axes};
 use super::parts::Part;
 use super::phases::{Set, Transposed, sets};
@@ -43,17 +46,6 @@ pub(super) struct Blocked {
     /// For each set, the tile that its filters are also transformed for.
     tiles: Vec<Option<Tile>>,
     pub(super) weights: Packed,
-}
-
-/// How weights are packed.
-struct Packing<'a> {
-    isa: Isa,
-    block: usize,
-    /// Input channels of a group, its output channels, and taps of the kernel.
-    shape: [usize; 3],
-    sets: &'a [Set],
-    taps: &'a [Vec<usize>],
-    tiles: &'a [Option<Tile>],
 }
 
 /// The filters of one remainder of a set.
@@ -186,86 +178,6 @@ impl Blocked {
         let own = &group_weights[before + phase * len(set)..][..len(set)];
         let (filters, transformed) = own.split_at(per_tap * geometry.sets[set].n_taps());
         Phase { filters, transformed }
-    }
-}
-
-impl Packing<'_> {
-    /// Elements per group.
-    fn group_len(&self) -> usize {
-        let [c, m, _] = self.shape;
-        let of_set = |(set, tile): (&Set, &Option<Tile>)| {
-            let transformed = tile.map_or(0, |tile| tile.products());
-            c * m * (set.n_taps() + transformed) * set.n_phases()
-        };
-        self.sets.iter().zip(self.tiles).map(of_set).sum()
-    }
-
-    fn pack(
-        &self,
-        compiler: &Compiler<'_>,
-        (group, axes, late): (usize, &[Transposed; 3], [usize; 3]),
-    ) -> Option<Packed> {
-        let steps = axes.iter().flat_map(|axis| [axis.stride, axis.dilation]);
-        let has_tile = self.tiles.iter().map(|tile| usize::from(tile.is_some()));
-        let set = variant(self.isa, self.block).filters;
-        let recipe = Recipe {
-            name: "conv_transpose_f32/blocks",
-            parameters: [self.block, set, group]
-                .into_iter()
-                .chain(steps)
-                .chain(late)
-                .chain(has_tile)
-                .map(|n| n as u64)
-                .collect(),
-            n_bytes: self.group_len() * group * size_of::<f32>(),
-        };
-        let [c, m, n_taps] = self.shape;
-        compiler.pack_for_runs(1, &recipe, |w: &[f32], packed| {
-            let groups = packed.chunks_exact_mut(self.group_len());
-            for (w, packed) in w.chunks_exact(c * m * n_taps).zip(groups) {
-                self.pack_group(w, packed);
-            }
-        })
-    }
-
-    fn pack_group(&self, w: &[f32], mut packed: &mut [f32]) {
-        let [c, m, _] = self.shape;
-        let Self { isa, block, .. } = *self;
-        let mut next = |len| {
-            let (next, rest) = std::mem::take(&mut packed).split_at_mut(len);
-            packed = rest;
-            next
-        };
-        let set = variant(isa, block).filters;
-        for ((taps, tile), n_taps) in
-            self.taps.iter().zip(self.tiles).zip(self.sets.iter().map(Set::n_taps))
-        {
-            for taps in taps.chunks_exact(n_taps) {
-                let filters = next(c * m * n_taps);
-                self.filters(w, taps, filters);
-                if let Some(tile) = *tile {
-                    let transformed = next(c * m * tile.products());
-                    Filters { isa, block, set, inputs: c, tile, w: filters }.pack(transformed);
-                }
-            }
-        }
-    }
-
-    /// `[M/B][C/B][taps][B in][B]` of `w[c, m, taps]`.
-    fn filters(&self, w: &[f32], taps: &[usize], filters: &mut [f32]) {
-        let ([c, m, n_taps], block) = (self.shape, self.block);
-        let mut lines = filters.chunks_exact_mut(block);
-        for first in (0..m).step_by(block) {
-            for inputs in (0..c).step_by(block) {
-                for tap in taps {
-                    for (input, line) in (inputs..inputs + block).zip(&mut lines) {
-                        for (i, to) in line.iter_mut().enumerate() {
-                            *to = w[(input * m + first + i) * n_taps + tap];
-                        }
-                    }
-                }
-            }
-        }
     }
 }
 
