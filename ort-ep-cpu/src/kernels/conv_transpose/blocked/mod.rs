@@ -130,9 +130,9 @@ impl Blocked {
         tile.filter(|_| sizes.is_faster_than_products())
     }
 
-    /// Rows of tiles per chunk, or of positions.
-    fn rows_of_chunk(&self, n_channels: usize, (down, axes): (usize, &[Axis; 2])) -> usize {
-        let row = n_channels * down * axes[1].output;
+    /// Rows of tiles per chunk, or of positions: the same for all parts.
+    fn rows_of_chunk(&self, geometry: &Geometry, (down, axes): (usize, &[Axis; 2])) -> usize {
+        let row = geometry.split.n_channels.min(geometry.m) * down * axes[1].output;
         let n_rows = axes[0].output.div_ceil(down).max(1);
         let most = (CHUNK / row.max(1)).clamp(1, n_rows);
         n_rows.div_ceil(n_rows.div_ceil(most))
@@ -153,7 +153,7 @@ impl Blocked {
             let axes = plane_axes(set);
             let tile = self.tile((isa, geometry), i);
             let down = tile.map_or(1, |tile| tile.outputs()[0]);
-            let n_rows = self.rows_of_chunk(n_channels, (down, &axes)) * down;
+            let n_rows = self.rows_of_chunk(geometry, (down, &axes)) * down;
             let blocks = n_rows.saturating_mul(axes[1].output).saturating_mul(n_channels);
             let rest = tile.map_or(0, |tile| tile.scratch_len(isa, self.block, geometry.c, &axes));
             let of_set = [blocks, blocks.saturating_mul(set.n_phases()), rest];
@@ -231,7 +231,7 @@ impl Blocked {
             let tile = self.tile((kernel.cpu.isa, geometry), i);
             let down = tile.map_or(1, |tile| tile.outputs()[0]);
             let row = down * axes[1].output;
-            let n_rows = self.rows_of_chunk(part.channels.len(), (down, &axes));
+            let n_rows = self.rows_of_chunk(geometry, (down, &axes));
             if range.is_empty() {
                 continue;
             }

@@ -7,28 +7,27 @@
 //! there are taps along the depth. With `x` in the order of planes, in blocks of channels and with planes of padding, these
 //! are adjacent. They are computed by Winograd's algorithm if it pays.
 
+mod filters;
+mod planes;
+
 use std::ops::Range;
 
 use ort_ep::{Packed, Recipe, Threads};
 use ort_kernels::Isa;
-use ort_kernels::conv_f32::Axis;
-use ort_kernels::conv_nchwc::{self, Form, Start, suited};
+use ort_kernels::conv_nchwc::{self, Form, Start};
 use ort_kernels::transpose::transpose;
 use ort_kernels::winograd::{Filters, Tile, Winograd, variant};
 use ort_ops::ops::conv::Conv;
 use smallvec::SmallVec;
 
-use super::{ConvKernel, Geometry, Operands, Residual, axes_in_order, is_depthwise};
+use self::filters::{Shape, fills};
+use self::planes::{PLANES, Planes};
+use super::{ConvKernel, Geometry, Operands, Residual, axes_in_order};
 use crate::cpu::{Cpu, Team, n_parts};
 use crate::kernels::Compiler;
-use crate::kernels::nchwc_conv::parts::{Cut, MAX_SET, Part, parts};
-use crate::kernels::nchwc_conv::winograd::{SIDE, Sizes};
+use crate::kernels::nchwc_conv::parts::{MAX_SET, Part, parts};
+use crate::kernels::nchwc_conv::winograd::SIDE;
 use crate::pieces::wanted;
-
-/// Elements of the blocks of a chunk, as far as a row of tiles has no more: half of a second-level cache of 512 KiB.
-const CHUNK: usize = 64 * 1024;
-/// Elements of the planes that are stored at a time, unless a plane of the result reads more: 2 MiB.
-const STORED: usize = 512 * 1024;
 
 /// The filters of each group, one after the other: `[M/B][taps of depth][C/B][taps][B in][B]`, or without blocks of
 /// inputs; and those of all groups transformed.
@@ -40,87 +39,12 @@ pub(super) struct Volume {
     pub(super) weights: Packed,
 }
 
-/// The numbers that the filters of a group depend on.
-#[derive(Clone, Copy)]
-struct Shape {
-    block: usize,
-    form: Form,
-    c: usize,
-    m: usize,
-    /// Taps of the depth, and of a plane.
-    taps: [usize; 2],
-}
-
-/// The planes of a run.
-#[derive(Clone, Copy)]
-struct Planes {
-    depth: Axis,
-    axes: [Axis; 2],
-    shape: Shape,
-    tile: Option<Tile>,
-}
-
 /// Scratch of a thread.
 struct Workspace<'s> {
     /// Planes of the image.
     window: &'s mut [f32],
     blocks: &'s mut [f32],
     rest: &'s mut [f32],
-}
-
-/// Inputs without blocks take this many times as long per channel.
-const PLANES: usize = 2;
-
-/// Whether blocks are at most half as many elements again.
-const fn fills(n: usize, block: usize) -> bool {
-    2 * n.next_multiple_of(block) <= 3 * n
-}
-
-impl Shape {
-    /// Inputs in blocks of channels; `None` if those of the result cannot pay.
-    fn new(isa: Isa, w: &[usize], group: usize) -> Option<Self> {
-        let &[filters, c, kd, kh, kw] = w else { return None };
-        let block = if isa.avx512().is_some() { 16 } else { 8 };
-        let is_taken = suited(isa, block) != Isa::Generic
-            && [kd, kh, kw] != [1; 3]
-            && w.iter().all(|&n| n > 0)
-            && !is_depthwise(group, c);
-        let (m, taps) = (filters / group, [kd, kh * kw]);
-        is_taken.then_some(Self { block, form: Form::Blocks, c, m, taps })
-    }
-
-    /// Channels of a plane as they are stored.
-    fn stored(&self) -> usize {
-        if self.form == Form::Blocks { self.c.next_multiple_of(self.block) } else { self.c }
-    }
-
-    /// Elements of the filters of a group, and of its transformed ones.
-    fn lens(&self, tile: Option<Tile>) -> [usize; 2] {
-        let n = self.m.next_multiple_of(self.block) * self.stored() * self.taps[0];
-        [n * self.taps[1], tile.map_or(0, |tile| n * tile.products())]
-    }
-
-    /// The filters of a group, of those in the order of the file.
-    fn pack(&self, w: &[f32], filters: &mut [f32]) {
-        let Self { block, c, m, taps: [depth, plane], .. } = *self;
-        let mut lines = filters.chunks_exact_mut(block);
-        let lanes = if self.form == Form::Blocks { block } else { 1 };
-        for first in (0..m).step_by(block) {
-            for z in 0..depth {
-                for inputs in (0..self.stored()).step_by(lanes) {
-                    for tap in 0..plane {
-                        for (input, line) in (inputs..inputs + lanes).zip(&mut lines) {
-                            for (filter, to) in (first..first + block).zip(line) {
-                                let is_padding = filter >= m || input >= c;
-                                let at = ((filter * c + input) * depth + z) * plane + tap;
-                                *to = if is_padding { 0.0 } else { w[at] };
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
 }
 
 impl Volume {
@@ -194,109 +118,6 @@ impl Volume {
     pub(super) fn scratch_len(&self, isa: Isa, geometry: &Geometry) -> usize {
         let lens = self.planes(isa, geometry).scratch_lens(isa);
         lens.into_iter().fold(0, usize::saturating_add)
-    }
-}
-
-impl Planes {
-    /// The tile that pays for planes of this size, compared with a direct convolution, or with
-    /// products if the filters do not fill their blocks.
-    fn tile(&self, isa: Isa) -> Option<Tile> {
-        let Shape { block, form, c, m, taps } = self.shape;
-        let channels = self.shape.stored() * taps[0];
-        let sizes =
-            Sizes { isa, block, channels, filters: m.next_multiple_of(block), axes: self.axes };
-        let tile = Tile::of(block, &self.axes).filter(|_| form == Form::Blocks);
-        tile.filter(|_| match fills(m, block) {
-            true => {
-                let (stored, without_blocks) = (self.shape.stored(), PLANES * c);
-                sizes.takes([4 * stored.min(without_blocks), 5 * stored])
-            }
-            false => m > 1 && sizes.is_faster_than_products(),
-        })
-    }
-
-    /// Elements of a plane of the image, as it is stored.
-    fn plane_len(&self) -> usize {
-        let [height, width] = self.axes.map(|axis| axis.input);
-        self.shape.stored().saturating_mul(height).saturating_mul(width)
-    }
-
-    /// Planes of the result whose planes of the image are stored at a time.
-    fn at_a_time(&self) -> usize {
-        let most = STORED / self.plane_len().max(1);
-        let further = most.saturating_sub(self.depth.kernel) / self.depth.stride;
-        (1 + further).min(self.depth.output.max(1))
-    }
-
-    /// Planes of the image that `n` planes of the result read.
-    fn n_read(&self, n: usize) -> usize {
-        (n - 1).saturating_mul(self.depth.stride).saturating_add(self.depth.kernel)
-    }
-
-    fn down(&self) -> usize {
-        self.tile.map_or(1, |tile| tile.outputs()[0])
-    }
-
-    /// Rows of tiles per chunk, or of positions.
-    fn rows_of_chunk(&self) -> usize {
-        let n_channels = self.shape.m.next_multiple_of(self.shape.block).min(MAX_SET);
-        let row = n_channels * self.down() * self.axes[1].output;
-        let n_rows = self.axes[0].output.div_ceil(self.down()).max(1);
-        let most = (CHUNK / row.max(1)).clamp(1, n_rows);
-        n_rows.div_ceil(n_rows.div_ceil(most))
-    }
-
-    /// Elements of a thread's scratch: planes of the image, blocks, and what Winograd's algorithm needs.
-    fn scratch_lens(&self, isa: Isa) -> [usize; 3] {
-        let Shape { block, m, taps, .. } = self.shape;
-        let n_channels = m.next_multiple_of(block).min(MAX_SET);
-        let n_rows = self.rows_of_chunk() * self.down();
-        let blocks = n_rows.saturating_mul(self.axes[1].output).saturating_mul(n_channels);
-        let channels = self.shape.stored() * taps[0];
-        let rest = self.tile.map_or(0, |tile| tile.scratch_len(isa, block, channels, &self.axes));
-        [self.n_read(self.at_a_time()).saturating_mul(self.plane_len()), blocks, rest]
-    }
-
-    /// Stores plane `z` of the image, counted from its padding.
-    fn store(&self, isa: Isa, x: &[f32], z: usize, to: &mut [f32]) {
-        let Shape { block, form, c, .. } = self.shape;
-        let n_pixels = self.axes[0].input * self.axes[1].input;
-        let Some(z) = z.checked_sub(self.depth.pad[0]).filter(|&z| z < self.depth.input) else {
-            to.fill(0.0);
-            return;
-        };
-        let stride = self.depth.input * n_pixels;
-        let x = &x[z * n_pixels..];
-        if form == Form::Planes {
-            for (x, to) in x.chunks(stride).zip(to.chunks_exact_mut(n_pixels.max(1))) {
-                to.copy_from_slice(&x[..n_pixels]);
-            }
-            return;
-        }
-        for (i, to) in to.chunks_exact_mut((n_pixels * block).max(1)).enumerate() {
-            let lanes = (c - i * block).min(block);
-            if lanes < block {
-                to.fill(0.0);
-            }
-            transpose(isa, [lanes, n_pixels], (&x[i * block * stride..], stride), (to, block));
-        }
-    }
-
-    /// How a result of `len` elements is partitioned: into sets of filters, then planes.
-    fn cut(&self, isa: Isa, len: usize, n_parts: usize) -> Cut {
-        let Shape { block, m, .. } = self.shape;
-        let (set, depth) = (variant(isa, block).filters * block, self.depth.output);
-        let per_set = m.div_ceil(m.div_ceil(MAX_SET)).next_multiple_of(set).min(MAX_SET);
-        let plane = depth * self.n_outputs();
-        let n_sets = len / (m * plane) * m.div_ceil(per_set);
-        let n_planes = depth.div_ceil(n_parts.div_ceil(n_sets).clamp(1, depth));
-        let positions = n_planes * self.n_outputs();
-        let n_parts = n_sets * depth.div_ceil(n_planes);
-        Cut { block: 1, plane, blocks: m, per_set, positions, n_parts }
-    }
-
-    fn n_outputs(&self) -> usize {
-        self.axes[0].output * self.axes[1].output
     }
 }
 

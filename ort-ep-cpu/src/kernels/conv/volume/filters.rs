@@ -1,0 +1,70 @@
+//! The filters of convolutions in three dimensions, in blocks of channels.
+
+use ort_kernels::Isa;
+use ort_kernels::conv_nchwc::{Form, suited};
+use ort_kernels::winograd::Tile;
+
+use super::super::is_depthwise;
+
+/// The numbers that the filters of a group depend on.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) block: usize,
+    pub(super) form: Form,
+    pub(super) c: usize,
+    pub(super) m: usize,
+    /// Taps of the depth, and of a plane.
+    pub(super) taps: [usize; 2],
+}
+
+/// Whether blocks are at most half as many elements again.
+pub(super) const fn fills(n: usize, block: usize) -> bool {
+    2 * n.next_multiple_of(block) <= 3 * n
+}
+
+impl Shape {
+    /// Inputs in blocks of channels; `None` if those of the result cannot pay.
+    pub(super) fn new(isa: Isa, w: &[usize], group: usize) -> Option<Self> {
+        let &[filters, c, kd, kh, kw] = w else { return None };
+        let block = if isa.avx512().is_some() { 16 } else { 8 };
+        let is_taken = suited(isa, block) != Isa::Generic
+            && [kd, kh, kw] != [1; 3]
+            && w.iter().all(|&n| n > 0)
+            && !is_depthwise(group, c);
+        let (m, taps) = (filters / group, [kd, kh * kw]);
+        is_taken.then_some(Self { block, form: Form::Blocks, c, m, taps })
+    }
+
+    /// Channels of a plane as they are stored.
+    pub(super) fn stored(&self) -> usize {
+        if self.form == Form::Blocks { self.c.next_multiple_of(self.block) } else { self.c }
+    }
+
+    /// Elements of the filters of a group, and of its transformed ones.
+    pub(super) fn lens(&self, tile: Option<Tile>) -> [usize; 2] {
+        let n = self.m.next_multiple_of(self.block) * self.stored() * self.taps[0];
+        [n * self.taps[1], tile.map_or(0, |tile| n * tile.products())]
+    }
+
+    /// The filters of a group, of those in the order of the file.
+    pub(super) fn pack(&self, w: &[f32], filters: &mut [f32]) {
+        let Self { block, c, m, taps: [depth, plane], .. } = *self;
+        let mut lines = filters.chunks_exact_mut(block);
+        let lanes = if self.form == Form::Blocks { block } else { 1 };
+        for first in (0..m).step_by(block) {
+            for z in 0..depth {
+                for inputs in (0..self.stored()).step_by(lanes) {
+                    for tap in 0..plane {
+                        for (input, line) in (inputs..inputs + lanes).zip(&mut lines) {
+                            for (filter, to) in (first..first + block).zip(line) {
+                                let is_padding = filter >= m || input >= c;
+                                let at = ((filter * c + input) * depth + z) * plane + tap;
+                                *to = if is_padding { 0.0 } else { w[at] };
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
