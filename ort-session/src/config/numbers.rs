@@ -43,7 +43,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         "ep.cpu.winograd",
         "1",
         Flag(|b, is_on| b.cpu.winograd = is_on),
-        "Whether convolutions of 3×3, and of 3 or 5 taps along one axis, may use Winograd's \
+        "Whether convolutions of 2 or 3 taps along one or two axes, or 5 along one, may use Winograd's \
          algorithm where that is faster. Specific to this runtime: ONNX Runtime computes all of \
          them directly, or as matrix products.",
     )

@@ -71,7 +71,7 @@ fn sums_of_small_integers_are_exact() {
 }
 
 /// Those that are computed in blocks of channels, most remainders by Winograd's algorithm.
-const BLOCKED: [Sizes<'_>; 10] = [
+const BLOCKED: [Sizes<'_>; 11] = [
     (1, &[1, 64, 20, 16], &[64, 64, 4, 4], &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1])]),
     // Several images and groups, parts of both channels and rows, and gaps.
     (2, &[2, 64, 23, 30], &[64, 48, 4, 4], &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1])]),
@@ -95,6 +95,8 @@ const BLOCKED: [Sizes<'_>; 10] = [
         &[64, 160, 3, 3],
         &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1]), ("output_padding", &[1, 1])],
     ),
+    // Parts with different numbers of channels, and several chunks of rows.
+    (1, &[1, 16, 40, 60], &[16, 144, 4, 4], &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1])]),
     // Remainders that share their inputs, and pads that cut off whole positions.
     (1, &[1, 48, 13, 11], &[48, 48, 8, 8], &[("strides", &[4, 4]), ("pads", &[2, 5, 2, 1])]),
     (1, &[1, 32, 30, 31], &[32, 64, 3, 3], &[("pads", &[1, 1, 1, 1])]),
