@@ -150,10 +150,6 @@ per_isa! {
         let (([r, s, first_run], terms), n) = (place, roots.len());
         let run = s * LANES;
         let m = n / (s * r);
-        let x_run = |p: usize, j: usize| {
-            let at = run * (p + m * j);
-            [&x.re[at..at + run], &x.im[at..at + run]]
-        };
         let outputs = y.re.chunks_exact_mut(run).zip(y.im.chunks_exact_mut(run));
         for (i, (re, im)) in (first_run..).zip(outputs) {
             let (p, k) = (i / r, i % r);
@@ -161,38 +157,47 @@ per_isa! {
             // The product of two indices may exceed `usize`.
             let skipped = step as u64 * terms.start as u64 % n as u64;
             let mut at = (s * p * k + usize::try_from(skipped).unwrap_or(0)) % n;
-            let mut term = |j: usize| {
-                let root = roots[at];
-                at = (at + step) % n;
-                (x_run(p, j), root)
-            };
             for first in terms.clone().step_by(TERMS) {
-                let starts = first == 0;
-                match terms.end - first {
-                    1 => sum::<FMA, 1>(starts, [term(first)], re, im),
-                    2 => sum::<FMA, 2>(starts, [0, 1].map(|j| term(first + j)), re, im),
-                    3 => sum::<FMA, 3>(starts, [0, 1, 2].map(|j| term(first + j)), re, im),
-                    _ => sum::<FMA, 4>(starts, [0, 1, 2, 3].map(|j| term(first + j)), re, im),
+                let n_terms = TERMS.min(terms.end - first);
+                // Loops, not `map`: functions that an array's methods call are compiled for the baseline only.
+                let mut all: Terms<'_> = [([&[]; 2], [0.0; 2]); TERMS];
+                for (j, term) in (first..).zip(&mut all[..n_terms]) {
+                    let from = run * (p + m * j);
+                    *term = ([&x.re[from..from + run], &x.im[from..from + run]], roots[at]);
+                    at = (at + step) % n;
+                }
+                match n_terms {
+                    1 => sum::<FMA, 1>(first == 0, &all, re, im),
+                    2 => sum::<FMA, 2>(first == 0, &all, re, im),
+                    3 => sum::<FMA, 3>(first == 0, &all, re, im),
+                    _ => sum::<FMA, 4>(first == 0, &all, re, im),
                 }
             }
         }
     }
 }
 
-/// `y = Σ x[j] · root[j]`, added to the contents unless `starts`.
+/// Runs of numbers, real and imaginary parts, and the root of each.
+type Terms<'a> = [([&'a [f64]; 2], [f64; 2]); TERMS];
+
+/// `y = Σ x[j] · root[j]` for the first `N` terms, added to the contents unless `starts`.
 #[inline(always)]
 fn sum<const FMA: bool, const N: usize>(
     starts: bool,
-    terms: [([&[f64]; 2], [f64; 2]); N],
+    terms: &Terms<'_>,
     re: &mut [f64],
     im: &mut [f64],
 ) {
     let n = re.len();
     let im = &mut im[..n];
-    let terms = terms.map(|([x_re, x_im], root)| (&x_re[..n], &x_im[..n], root));
+    let mut runs: [([&[f64]; 2], [f64; 2]); N] = [([&[]; 2], [0.0; 2]); N];
+    for j in 0..N {
+        let ([x_re, x_im], root) = terms[j];
+        runs[j] = ([&x_re[..n], &x_im[..n]], root);
+    }
     for i in 0..n {
         let (mut sum_re, mut sum_im) = if starts { (0.0, 0.0) } else { (re[i], im[i]) };
-        for (x_re, x_im, [cos, sin]) in terms {
+        for &([x_re, x_im], [cos, sin]) in &runs {
             sum_re = mul_add::<FMA>(x_re[i], cos, mul_add::<FMA>(-x_im[i], sin, sum_re));
             sum_im = mul_add::<FMA>(x_re[i], sin, mul_add::<FMA>(x_im[i], cos, sum_im));
         }
