@@ -17,16 +17,15 @@ impl Tile {
     #[must_use]
     pub fn scratch_len(&self, isa: Isa, block: usize, inputs: usize, axes: &[Axis; 2]) -> usize {
         let (filters, inputs) = (variant(isa, block).filters, inputs / block);
-        let n_tiles: usize = self.grid(axes).iter().product();
-        let tiles = self.strip_len([inputs, filters], block).min(n_tiles);
+        let tiles = self.strip_len([inputs, filters], block).min(self.n_tiles(axes));
         (pixel_stride(inputs, tiles) + pixel_stride(filters, tiles)) * self.products() * block
     }
 
     /// The number of strips of an image of `inputs` channels, each of which reads all filters.
     #[must_use]
     pub fn n_strips(&self, isa: Isa, block: usize, inputs: usize, axes: &[Axis; 2]) -> usize {
-        let n_tiles: usize = self.grid(axes).iter().product();
-        n_tiles.div_ceil(self.strip_len([inputs / block, variant(isa, block).filters], block))
+        self.n_tiles(axes)
+            .div_ceil(self.strip_len([inputs / block, variant(isa, block).filters], block))
     }
 
     /// The maximum number of tiles per strip, for these input blocks and output blocks per set.

@@ -63,6 +63,13 @@ impl Tile {
         [0, 1].map(|i| axes[i].output.div_ceil(outputs[i]))
     }
 
+    /// The number of tiles of an image, or the largest number if there are more.
+    #[must_use]
+    pub fn n_tiles(&self, axes: &[Axis; 2]) -> usize {
+        let [down, across] = self.grid(axes);
+        down.saturating_mul(across)
+    }
+
     /// Products per channel.
     #[must_use]
     pub fn products(&self) -> usize {

@@ -67,15 +67,17 @@ impl Sizes {
     fn work(&self) -> Option<[usize; 2]> {
         let Self { isa, block, channels, filters, axes } = *self;
         let tile = Tile::of(block, &axes)?;
-        let n_tiles: usize = tile.grid(&axes).iter().product();
-        let (n_outputs, n_products) = (axes[0].output * axes[1].output, tile.products());
+        let (n_tiles, n_products) = (tile.n_tiles(&axes), tile.products());
+        let n_outputs = axes[0].output.saturating_mul(axes[1].output);
         let n_strips = tile.n_strips(isa, block, channels, &axes);
         let vectors = channels * filters / block;
-        let read = n_strips.max(1) * vectors * n_products;
-        let products = (n_tiles * vectors * n_products).max(read * TILES * block);
+        let per_tile = vectors.saturating_mul(n_products);
+        let read = n_strips.max(1).saturating_mul(per_tile);
+        let products = n_tiles.saturating_mul(per_tile).max(read.saturating_mul(TILES * block));
         let transform = TRANSFORM[0] + n_products * TRANSFORM[1];
-        let transforms = n_tiles * (channels + filters) / block * transform;
-        Some([products + transforms, n_outputs * vectors * tile.n_taps()])
+        let transforms = n_tiles.saturating_mul((channels + filters) / block * transform);
+        let direct = n_outputs.saturating_mul(vectors).saturating_mul(tile.n_taps());
+        Some([products.saturating_add(transforms), direct])
     }
 }
 

@@ -30,6 +30,7 @@ impl Shape {
         let is_taken = suited(isa, block) != Isa::Generic
             && [kd, kh, kw] != [1; 3]
             && w.iter().all(|&n| n > 0)
+            && filters.is_multiple_of(group)
             && !is_depthwise(group, c);
         let (m, taps) = (filters / group, [kd, kh * kw]);
         is_taken.then_some(Self { block, form: Form::Blocks, c, m, taps })
@@ -65,6 +66,27 @@ impl Shape {
                     }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_that_groups_do_not_share_are_not_taken() {
+        let isa = Isa::best();
+        let takes = |w: [usize; 5], group| Shape::new(isa, &w, group).is_some();
+        assert_eq!(takes([16, 8, 3, 3, 3], 2), isa != Isa::Generic);
+        for (w, group) in [
+            ([2, 2, 3, 3, 3], 3),
+            ([17, 8, 3, 3, 3], 2),
+            ([16, 1, 3, 3, 3], 16),
+            ([16, 0, 3, 3, 3], 1),
+            ([16, 8, 1, 1, 1], 1),
+        ] {
+            assert!(!takes(w, group), "{w:?} {group}");
         }
     }
 }

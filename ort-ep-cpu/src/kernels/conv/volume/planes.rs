@@ -70,7 +70,7 @@ impl Planes {
     /// Rows of tiles per chunk, or of positions.
     pub(super) fn rows_of_chunk(&self) -> usize {
         let n_channels = self.shape.m.next_multiple_of(self.shape.block).min(MAX_SET);
-        let row = n_channels * self.down() * self.axes[1].output;
+        let row = self.axes[1].output.saturating_mul(n_channels * self.down());
         let n_rows = self.axes[0].output.div_ceil(self.down()).max(1);
         let most = (CHUNK / row.max(1)).clamp(1, n_rows);
         n_rows.div_ceil(n_rows.div_ceil(most))

@@ -132,7 +132,8 @@ impl Blocked {
 
     /// Rows of tiles per chunk, or of positions: the same for all parts.
     fn rows_of_chunk(&self, geometry: &Geometry, (down, axes): (usize, &[Axis; 2])) -> usize {
-        let row = geometry.split.n_channels.min(geometry.m) * down * axes[1].output;
+        let n_channels = geometry.split.n_channels.min(geometry.m);
+        let row = axes[1].output.saturating_mul(n_channels * down);
         let n_rows = axes[0].output.div_ceil(down).max(1);
         let most = (CHUNK / row.max(1)).clamp(1, n_rows);
         n_rows.div_ceil(n_rows.div_ceil(most))
