@@ -85,7 +85,7 @@ impl Geometry {
         let kernel = axes.map(|axis| axis.kernel);
         let taps = sets.iter().map(|set| set.taps(kernel)).collect::<Result<_, _>>()?;
         let split = match blocked {
-            Some((isa, blocked)) => (blocked.channels(isa, m), blocked.step()),
+            Some((isa, blocked)) => (blocked.channels(isa, (m, &sets)), blocked.step()),
             None => (block_channels(&sets, m), 1),
         };
         let split = Split::new(&axes, split);

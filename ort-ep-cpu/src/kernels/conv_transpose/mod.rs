@@ -24,12 +24,12 @@ mod tests;
 mod write;
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Packed, Prepared};
-use ort_graph::{Graph, NodeId, OpError};
+use ort_graph::{Graph, NodeId};
 use ort_kernels::Activation;
 use ort_kernels::conv_f32::{Axis, Columns, Direct};
 use ort_kernels::gemm::{Gemm, Lhs, Matrix, Region, Start, Strided};
 use ort_ops::ops::conv_transpose::ConvTranspose;
-use ort_tensor::{DType, Shape, go_on, n_elements};
+use ort_tensor::{DType, Shape, go_on};
 use smallvec::SmallVec;
 
 use self::blocked::Blocked;
@@ -313,8 +313,8 @@ impl Kernel for ConvTransposeKernel {
         let geometry = Geometry::new(&self.op, (x, w), (self.late, blocked))?;
         let n_bytes = match (&self.blocked, &geometry.planes) {
             (Some(blocked), _) => {
-                let len = n_elements(x).ok_or(OpError::TooLarge)?;
-                blocked.scratch_bytes(self.cpu, &geometry, len)
+                let n_images = x[0].saturating_mul(geometry.group);
+                blocked.scratch_bytes(self.cpu, &geometry, n_images)
             }
             (None, Some(planes)) => self.cpu.scratch_bytes(planes.scratch_len()),
             (None, None) => self.cpu.scratch_bytes(self.scratch_lens(&geometry).iter().sum()),

@@ -28,6 +28,10 @@ pub(in crate::kernels) const SIDE: usize = 64;
 /// The maximum size of transformed filters for an image of unknown size, in elements: 16 MiB.
 const MAX_UNKNOWN: usize = 4 << 20;
 
+/// The time of a product whose right operand is gathered from the image, numerator and denominator, in times of a direct
+/// convolution in blocks; both read filters as far away.
+pub(in crate::kernels) const PRODUCTS: [usize; 2] = [7, 4];
+
 /// The sizes that determine the choice.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kernels) struct Sizes {
@@ -46,38 +50,36 @@ impl Sizes {
     /// in cycles: for less, the memory is not justified.
     pub(in crate::kernels) fn is_faster(&self, on_tiles: Option<usize>) -> bool {
         // A multiply-add takes nine tenths of a cycle.
-        let is_good = |[tiles, _]: [usize; 2]| on_tiles.is_none_or(|cycles| tiles <= cycles);
-        self.takes([4, 5]) && self.work().is_some_and(is_good)
+        let is_good = |tiles| on_tiles.is_none_or(|cycles| tiles <= cycles);
+        self.takes([4, 5]) && self.by_tiles().is_some_and(is_good)
     }
 
     /// Whether it takes at most this fraction, numerator and denominator, of the time of a direct convolution.
     pub(in crate::kernels) fn takes(&self, [most, of]: [usize; 2]) -> bool {
-        let is_good =
-            |[tiles, direct]: [usize; 2]| tiles.saturating_mul(of) <= direct.saturating_mul(most);
-        self.work().is_some_and(is_good)
+        let most = self.direct().saturating_mul(most);
+        self.by_tiles().is_some_and(|tiles| tiles.saturating_mul(of) <= most)
     }
 
-    /// The same for remainders of a transposed convolution, compared with products whose right operands are gathered
-    /// from the image: those take seven quarters of the time of a direct convolution, and read filters as far away.
-    pub(in crate::kernels) fn is_faster_than_products(&self) -> bool {
-        self.takes([7, 4])
-    }
-
-    /// The estimates for Winograd's algorithm, if there is a tile, and for a direct convolution.
-    fn work(&self) -> Option<[usize; 2]> {
+    /// An estimate for Winograd's algorithm, if there is a tile.
+    pub(in crate::kernels) fn by_tiles(&self) -> Option<usize> {
         let Self { isa, block, channels, filters, axes } = *self;
         let tile = Tile::of(block, &axes)?;
         let (n_tiles, n_products) = (tile.n_tiles(&axes), tile.products());
-        let n_outputs = axes[0].output.saturating_mul(axes[1].output);
         let n_strips = tile.n_strips(isa, block, channels, &axes);
-        let vectors = channels * filters / block;
-        let per_tile = vectors.saturating_mul(n_products);
+        let per_tile = (channels * filters / block).saturating_mul(n_products);
         let read = n_strips.max(1).saturating_mul(per_tile);
         let products = n_tiles.saturating_mul(per_tile).max(read.saturating_mul(TILES * block));
         let transform = TRANSFORM[0] + n_products * TRANSFORM[1];
         let transforms = n_tiles.saturating_mul((channels + filters) / block * transform);
-        let direct = n_outputs.saturating_mul(vectors).saturating_mul(tile.n_taps());
-        Some([products.saturating_add(transforms), direct])
+        Some(products.saturating_add(transforms))
+    }
+
+    /// An estimate for a direct convolution.
+    pub(in crate::kernels) fn direct(&self) -> usize {
+        let Self { block, channels, filters, axes, .. } = *self;
+        let products = channels * filters / block;
+        let along = |axis: &Axis| axis.output.saturating_mul(axis.kernel);
+        axes.iter().fold(products, |n, axis| n.saturating_mul(along(axis)))
     }
 }
 

@@ -8,7 +8,7 @@ use ort_kernels::winograd::{Tile, variant};
 
 use super::filters::{Shape, fills};
 use crate::kernels::nchwc_conv::parts::{Cut, MAX_SET};
-use crate::kernels::nchwc_conv::winograd::Sizes;
+use crate::kernels::nchwc_conv::winograd::{PRODUCTS, Sizes};
 
 /// Elements of the blocks of a chunk, as far as a row of tiles has no more: half of a second-level cache of 512 KiB.
 const CHUNK: usize = 64 * 1024;
@@ -41,7 +41,7 @@ impl Planes {
                 let (stored, without_blocks) = (self.shape.stored(), PLANES * c);
                 sizes.takes([4 * stored.min(without_blocks), 5 * stored])
             }
-            false => m > 1 && sizes.is_faster_than_products(),
+            false => m > 1 && sizes.takes(PRODUCTS),
         })
     }
 

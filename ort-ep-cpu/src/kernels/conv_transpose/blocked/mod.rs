@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! for each set of remainders, for each chunk of rows of positions:
-//!     blocks[m, q] = f(b[m] + Σ_{c, t} w[c, m, t]·x[c, q − …])    for each remainder, by Winograd's algorithm if it pays
-//!     strip[(m, r), q] = blocks[m, q]
+//!     blocks[(m, r), q] = f(b[m] + Σ_{c, t} w[c, m, t]·x[c, q − …])    by Winograd's algorithm if it pays
+//!     strip[(m, r), q] = blocks[(m, r), q]
 //!     y[m, stride·q + r − pad] = strip[(m, r), q]
 //! ```
 //! `x` is copied in blocks of channels before. Long rows of one dimension are taken as columns.
@@ -23,7 +23,9 @@ use ort_kernels::transpose::transpose;
 use ort_kernels::winograd::{Tile, Winograd, variant};
 use ort_ops::ops::conv_transpose::ConvTranspose;
 
-use self::pack::Packing;
+use smallvec::SmallVec;
+
+use self::pack::{Filters, Packing};
 use super::geometry::{Geometry, shape_and_axes};
 use super::parts::Part;
 use super::phases::{Set, Transposed, sets};
@@ -31,15 +33,17 @@ use super::{ConvTransposeKernel, Operands, write};
 use crate::bytes::split_floats;
 use crate::cpu::{Cpu, Team, n_parts};
 use crate::kernels::Compiler;
-use crate::kernels::nchwc_conv::winograd::{SIDE, Sizes};
+use crate::kernels::nchwc_conv::winograd::{PRODUCTS, SIDE, Sizes};
 use crate::pieces::{Rows, wanted};
 
-/// The maximum output channels of a part: each transforms the pixels again.
+/// The maximum output channels of a part, whose number is that of slices of the result.
 const CHANNELS: usize = 128;
+/// The maximum rows of a part, unless a set of blocks has more: each part transforms the pixels again.
+const ROWS: usize = 512;
 /// Elements of the blocks of a chunk, as far as a row of tiles has no more: half of a second-level cache of 512 KiB.
 const CHUNK: usize = 64 * 1024;
 
-/// The filters of each group, one after the other, by set and remainder.
+/// The filters of each group, one after the other, by set.
 #[derive(Debug)]
 pub(super) struct Blocked {
     block: usize,
@@ -48,16 +52,10 @@ pub(super) struct Blocked {
     pub(super) weights: Packed,
 }
 
-/// The filters of one remainder of a set.
-#[derive(Clone, Copy)]
-struct Phase<'a> {
-    /// `[M/B][C/B][taps][B in][B]`.
-    filters: &'a [f32],
-    transformed: &'a [f32],
-}
-
 /// Scratch of a thread.
 struct Workspace<'s> {
+    /// The bias of each row.
+    bias: &'s mut [f32],
     blocks: &'s mut [f32],
     strip: &'s mut [f32],
     rest: &'s mut [f32],
@@ -71,11 +69,6 @@ fn plane_axes(set: &Set) -> [Axis; 2] {
     }
 }
 
-/// All late remainders.
-pub(super) fn late(axes: &[Transposed; 3]) -> [usize; 3] {
-    axes.map(|axis| axis.pad % axis.stride)
-}
-
 impl Blocked {
     /// The packed weights, and the numbers of late remainders; `None` if it does not pay.
     pub(super) fn new(compiler: &Compiler<'_>, op: &ConvTranspose) -> Option<(Self, [usize; 3])> {
@@ -83,25 +76,17 @@ impl Blocked {
         let weights = compiler.constant(1).filter(|_| compiler.cpu.winograd)?;
         let &[channels, m, ..] = weights.shape() else { return None };
         let (block, c) = (if isa.avx512().is_some() { 16 } else { 8 }, channels / op.group);
-        let fills_blocks = c.is_multiple_of(block) && m.is_multiple_of(block);
         let is_plane = weights.shape().len() <= 4;
-        if weights.is_empty() || !is_plane || !fills_blocks || suited(isa, block) == Isa::Generic {
+        if weights.is_empty() || !is_plane || c < block || suited(isa, block) == Isa::Generic {
             return None;
         }
         let dims = compiler.fact(0)?.dims()?;
         let x: Vec<usize> = dims.iter().map(|dim| dim.known().unwrap_or(SIDE)).collect();
         let (_, axes) = shape_and_axes(op, &x, weights.shape()).ok()?;
-        let late = late(&axes);
-        let sets = sets(&axes, late).ok()?;
-        let sizes = |axes| Sizes { isa, block, channels: c, filters: m, axes };
-        let tile = |set: &Set| {
-            let axes = plane_axes(set);
-            Tile::of(block, &axes).filter(|_| sizes(axes).is_faster_than_products())
-        };
-        let tiles: Vec<Option<Tile>> = sets.iter().map(tile).collect();
-        if tiles.iter().all(Option::is_none) {
-            return None;
-        }
+        let late = axes.map(|axis| axis.pad % axis.stride);
+        let choices = [[0; 3], late].map(|late| Choice::new((isa, block), &axes, late, [c, m]));
+        let Choice { late, sets, tiles, .. } =
+            choices.into_iter().flatten().min_by_key(|choice| choice.work)?;
         let kernel = axes.map(|axis| axis.kernel);
         let taps = sets.iter().map(|set| set.taps(kernel)).collect::<Result<Vec<_>, _>>().ok()?;
         let shape = [c, m, kernel.iter().product()];
@@ -110,10 +95,15 @@ impl Blocked {
         Some((Self { block, tiles, weights }, late))
     }
 
-    /// Output channels per part.
-    pub(super) fn channels(&self, isa: Isa, m: usize) -> usize {
+    /// Output channels per part: all, or a multiple that fills sets of blocks.
+    pub(super) fn channels(&self, isa: Isa, (m, sets): (usize, &[Set])) -> usize {
         let set = variant(isa, self.block).filters * self.block;
-        m.div_ceil(m.div_ceil(CHANNELS)).next_multiple_of(set)
+        let n_phases = sets.iter().map(Set::n_phases).max().unwrap_or(1);
+        let most = (ROWS / n_phases).clamp(1, CHANNELS);
+        match m.div_ceil(most) {
+            1 => m,
+            n => m.div_ceil(n).next_multiple_of(set),
+        }
     }
 
     /// Positions along the split axis that parts have a multiple of: the rows of a tile.
@@ -123,63 +113,110 @@ impl Blocked {
 
     /// The tile of a set, if it pays for the sizes of a run.
     fn tile(&self, (isa, geometry): (Isa, &Geometry), set: usize) -> Option<Tile> {
-        let axes = plane_axes(&geometry.sets[set]);
-        let (block, channels, filters) = (self.block, geometry.c, geometry.m);
-        let sizes = Sizes { isa, block, channels, filters, axes };
-        let tile = self.tiles[set].filter(|tile| Tile::of(block, &axes) == Some(*tile));
-        tile.filter(|_| sizes.is_faster_than_products())
+        let tile = self.tiles[set]?;
+        let sizes = sizes((isa, self.block), &geometry.sets[set], [geometry.c, geometry.m]);
+        let pays = Tile::of(self.block, &sizes.axes) == Some(tile) && sizes.takes(PRODUCTS);
+        pays.then_some(tile)
+    }
+
+    /// Rows of a part's product for a set, in whole blocks.
+    fn n_rows(&self, geometry: &Geometry, set: &Set) -> usize {
+        let n_channels = geometry.split.n_channels.min(geometry.m);
+        (n_channels * set.n_phases()).next_multiple_of(self.block)
     }
 
     /// Rows of tiles per chunk, or of positions: the same for all parts.
-    fn rows_of_chunk(&self, geometry: &Geometry, (down, axes): (usize, &[Axis; 2])) -> usize {
-        let n_channels = geometry.split.n_channels.min(geometry.m);
-        let row = axes[1].output.saturating_mul(n_channels * down);
-        let n_rows = axes[0].output.div_ceil(down).max(1);
-        let most = (CHUNK / row.max(1)).clamp(1, n_rows);
-        n_rows.div_ceil(n_rows.div_ceil(most))
+    fn rows_of_chunk(&self, n_rows: usize, (down, axes): (usize, &[Axis; 2])) -> usize {
+        let row = axes[1].output.saturating_mul(n_rows * down);
+        let all = axes[0].output.div_ceil(down).max(1);
+        let most = (CHUNK / row.max(1)).clamp(1, all);
+        all.div_ceil(all.div_ceil(most))
     }
 
-    /// Bytes of scratch for images of `len` elements: their blocks, and what each thread needs.
-    pub(super) fn scratch_bytes(&self, cpu: Cpu, geometry: &Geometry, len: usize) -> usize {
-        let images = Cpu { max_threads: 1, ..cpu }.scratch_bytes(len);
+    /// Bytes of scratch for `n` images of a group: their blocks, and what each thread needs.
+    pub(super) fn scratch_bytes(&self, cpu: Cpu, geometry: &Geometry, n: usize) -> usize {
+        let images =
+            Cpu { max_threads: 1, ..cpu }.scratch_bytes(self.image_len(geometry).saturating_mul(n));
         let lens = self.scratch_lens(cpu.isa, geometry);
         images.saturating_add(cpu.scratch_bytes(lens.into_iter().fold(0, usize::saturating_add)))
     }
 
-    /// Elements of a thread's scratch: blocks, a strip, and what Winograd's algorithm needs.
-    fn scratch_lens(&self, isa: Isa, geometry: &Geometry) -> [usize; 3] {
-        let n_channels = geometry.split.n_channels.min(geometry.m);
-        let mut lens = [0; 3];
+    /// Elements of an image of a group, in blocks.
+    fn image_len(&self, geometry: &Geometry) -> usize {
+        geometry.c.next_multiple_of(self.block).saturating_mul(geometry.n_inputs())
+    }
+
+    /// Elements of a thread's scratch: the bias of each row, blocks, a strip, and what Winograd's algorithm needs.
+    fn scratch_lens(&self, isa: Isa, geometry: &Geometry) -> [usize; 4] {
+        let mut lens = [0; 4];
         for (i, set) in geometry.sets.iter().enumerate() {
-            let axes = plane_axes(set);
+            let (axes, n_rows) = (plane_axes(set), self.n_rows(geometry, set));
             let tile = self.tile((isa, geometry), i);
             let down = tile.map_or(1, |tile| tile.outputs()[0]);
-            let n_rows = self.rows_of_chunk(geometry, (down, &axes)) * down;
-            let blocks = n_rows.saturating_mul(axes[1].output).saturating_mul(n_channels);
-            let rest = tile.map_or(0, |tile| tile.scratch_len(isa, self.block, geometry.c, &axes));
-            let of_set = [blocks, blocks.saturating_mul(set.n_phases()), rest];
+            let n_positions = self.rows_of_chunk(n_rows, (down, &axes)) * down;
+            let blocks = n_positions.saturating_mul(axes[1].output).saturating_mul(n_rows);
+            let channels = geometry.c.next_multiple_of(self.block);
+            let rest = tile.map_or(0, |tile| tile.scratch_len(isa, self.block, channels, &axes));
+            let of_set = [n_rows, blocks, blocks, rest];
             lens.iter_mut().zip(of_set).for_each(|(len, n)| *len = (*len).max(n));
         }
         lens
     }
 
-    /// The filters of a remainder of a set.
-    fn phase<'a>(
-        &self,
-        geometry: &Geometry,
-        group_weights: &'a [f32],
-        (set, phase): (usize, usize),
-    ) -> Phase<'a> {
-        let per_tap = geometry.c * geometry.m;
-        let len = |i: usize| {
-            let transformed = self.tiles[i].map_or(0, |tile| tile.products());
-            per_tap * (geometry.sets[i].n_taps() + transformed)
+    /// The filters of a set, of those of a group.
+    fn filters<'a>(&self, geometry: &Geometry, group: &'a [f32], set: usize) -> Filters<'a> {
+        let of = |i: usize| {
+            let set = (&geometry.sets[i], self.tiles[i]);
+            pack::lens(self.block, [geometry.c, geometry.m], set)
         };
-        let before: usize = (0..set).map(|i| len(i) * geometry.sets[i].n_phases()).sum();
-        let own = &group_weights[before + phase * len(set)..][..len(set)];
-        let (filters, transformed) = own.split_at(per_tap * geometry.sets[set].n_taps());
-        Phase { filters, transformed }
+        let before: usize = (0..set).flat_map(of).sum();
+        let [plain, transformed] = of(set);
+        let (plain, rest) = group[before..].split_at(plain);
+        Filters { plain, transformed: &rest[..transformed] }
     }
+}
+
+/// How the remainders of the axes are computed.
+struct Choice {
+    late: [usize; 3],
+    sets: Vec<Set>,
+    tiles: Vec<Option<Tile>>,
+    /// An estimate, in vector multiply-adds.
+    work: usize,
+}
+
+impl Choice {
+    /// `None` if products that gather their right operands take less time, or no tile pays.
+    fn new(
+        (isa, block): (Isa, usize),
+        axes: &[Transposed; 3],
+        late: [usize; 3],
+        [c, m]: [usize; 2],
+    ) -> Option<Self> {
+        let sets = sets(axes, late).ok()?;
+        let (mut tiles, mut work, mut direct) = (Vec::new(), 0_usize, 0_usize);
+        for set in &sets {
+            let sizes = sizes((isa, block), set, [c, m]);
+            let tile = Tile::of(block, &sizes.axes).filter(|_| sizes.takes(PRODUCTS));
+            let plain = sizes.direct();
+            work = work.saturating_add(tile.and_then(|_| sizes.by_tiles()).unwrap_or(plain));
+            // Products have no rows and terms that only fill blocks.
+            let (rows, channels) = (m * set.n_phases(), sizes.channels);
+            let plain = plain / sizes.filters * rows / channels * c;
+            direct = direct.saturating_add(plain);
+            tiles.push(tile); // bounded: by the sets
+        }
+        let pays = tiles.iter().any(Option::is_some)
+            && work.saturating_mul(PRODUCTS[1]) <= direct.saturating_mul(PRODUCTS[0]);
+        pays.then_some(Self { late, sets, tiles, work })
+    }
+}
+
+/// The sizes of a set's convolution in blocks.
+fn sizes((isa, block): (Isa, usize), set: &Set, [c, m]: [usize; 2]) -> Sizes {
+    let channels = c.next_multiple_of(block);
+    let filters = (m * set.n_phases()).next_multiple_of(block);
+    Sizes { isa, block, channels, filters, axes: plane_axes(set) }
 }
 
 /// Computes `y`: `[images, channels, positions]`.
@@ -191,16 +228,17 @@ pub(super) fn run(
     (threads, scratch): (&dyn Threads, &mut [u8]),
 ) {
     let (isa, block) = (kernel.cpu.isa, blocked.block);
-    let (image, scratch) = split_floats(scratch, operands.x.len());
-    let n_pixels = geometry.n_inputs();
-    let n_blocks = geometry.c * geometry.group / block;
-    let reorder = Reorder { isa, block, n_blocks, n_channels: n_blocks * block, n_pixels };
+    let n_images = operands.x.len() / (geometry.c * geometry.n_inputs()).max(1);
+    let (image, scratch) = split_floats(scratch, blocked.image_len(geometry) * n_images);
+    let (n_channels, n_pixels) = (geometry.c, geometry.n_inputs());
+    let n_blocks = n_channels.div_ceil(block);
+    let reorder = Reorder { isa, block, n_blocks, n_channels, n_pixels };
     let rows = Rows { len: block, cost: block * Rows::ELEMENTS.cost / Rows::ELEMENTS.len };
     rows.for_each(threads, image, |start, piece| {
         reorder.planes_to_blocks(operands.x, start / block, piece);
     });
-    let operands = Operands { x: image, ..*operands };
     let cost = operands.x.len().saturating_mul(geometry.m).saturating_mul(geometry.n_taps());
+    let operands = Operands { x: image, ..*operands };
     // Parts are equal, and cut tiles: as few as there are threads.
     let n_parts = n_parts(threads, cost).min(threads.count());
     let (m, plane) = (geometry.m, geometry.n_outputs());
@@ -208,9 +246,11 @@ pub(super) fn run(
     let team = Team::new(threads, geometry.split.n_parts(m, y.len() / (m * plane), n_parts));
     let team = team.if_worth(cost).with_scratch(scratch, lens.iter().sum());
     team.run(geometry.split.parts(y, (m, plane), n_parts), |part, scratch| {
-        let (blocks, scratch) = scratch.split_at_mut(lens[0]);
-        let (strip, rest) = scratch.split_at_mut(lens[1]);
-        blocked.part((kernel, geometry), &operands, part, Workspace { blocks, strip, rest });
+        let (bias, scratch) = scratch.split_at_mut(lens[0]);
+        let (blocks, scratch) = scratch.split_at_mut(lens[1]);
+        let (strip, rest) = scratch.split_at_mut(lens[2]);
+        let workspace = Workspace { bias, blocks, strip, rest };
+        blocked.part((kernel, geometry), &operands, part, workspace);
     });
 }
 
@@ -232,10 +272,11 @@ impl Blocked {
             let tile = self.tile((kernel.cpu.isa, geometry), i);
             let down = tile.map_or(1, |tile| tile.outputs()[0]);
             let row = down * axes[1].output;
-            let n_rows = self.rows_of_chunk(geometry, (down, &axes));
+            let n_rows = self.rows_of_chunk(self.n_rows(geometry, set), (down, &axes));
             if range.is_empty() {
                 continue;
             }
+            fill_bias(set, (geometry, operands, &part), workspace.bias);
             for first in wanted((range.start / row..range.end.div_ceil(row)).step_by(n_rows)) {
                 let rows = first..(first + n_rows).min(range.end.div_ceil(row));
                 let chunk = Chunk { set: (i, set), axes, tile, rows, range: range.clone() };
@@ -254,57 +295,64 @@ impl Blocked {
     ) {
         let (isa, block, (i, set)) = (kernel.cpu.isa, self.block, chunk.set);
         let (computed, wanted) = (chunk.computed(), chunk.wanted());
-        let (n_phases, n_channels) = (set.n_phases(), part.channels.len());
-        let group = part.product % geometry.group;
+        let n_phases = set.n_phases();
+        let rows = part.channels.start * n_phases..part.channels.end * n_phases;
+        let of_blocks = rows.start / block..rows.end.div_ceil(block);
         let group_len = operands.w.len() / geometry.group;
-        let weights = &operands.w[group * group_len..][..group_len];
-        let image = geometry.c * geometry.n_inputs();
-        let first = group * geometry.m + part.channels.start;
-        let bias = operands.bias.map(|bias| &bias[first..first + n_channels]);
+        let weights = &operands.w[part.product % geometry.group * group_len..][..group_len];
+        let filters = self.filters(geometry, weights, i);
+        // The elements of the part's blocks.
+        let n_blocks = (geometry.m * n_phases).div_ceil(block);
+        let own = |all: &'_ [f32]| {
+            let per_block = all.len() / n_blocks;
+            of_blocks.start * per_block..of_blocks.end * per_block
+        };
+        let image = self.image_len(geometry);
+        let bias = operands.bias.map(|_| &workspace.bias[..of_blocks.len() * block]);
+        let conv = Conv {
+            isa,
+            block,
+            form: Form::Blocks,
+            axes: chunk.axes,
+            x: &operands.x[part.product * image..][..image],
+            w: &filters.plain[own(filters.plain)],
+            start: Start { bias, is_sum: false },
+            activation: kernel.activation,
+        };
         let len = computed.len() * block;
-        let strip = &mut workspace.strip[..n_channels * n_phases * wanted.len()];
-        for phase in 0..n_phases {
-            let blocks = &mut workspace.blocks[..n_channels / block * len];
-            let Phase { filters, transformed } = self.phase(geometry, weights, (i, phase));
-            // The elements of the part's channels.
-            let own = |all: &'_ [f32]| {
-                let per_channel = all.len() / geometry.m;
-                part.channels.start * per_channel..part.channels.end * per_channel
-            };
-            let conv = Conv {
-                isa,
-                block,
-                form: Form::Blocks,
-                axes: chunk.axes,
-                x: &operands.x[part.product * image..][..image],
-                w: &filters[own(filters)],
-                start: Start { bias, is_sum: false },
-                activation: kernel.activation,
-            };
-            // bounded: by the channels of a part
-            let mut pieces: smallvec::SmallVec<[&mut [f32]; 16]> =
-                blocks.chunks_exact_mut(len).collect();
-            match chunk.tile {
-                Some(_) => {
-                    let packed = &transformed[own(transformed)];
-                    Winograd { conv, packed }.run(chunk.rows.clone(), &mut pieces, workspace.rest);
-                }
-                None => conv.run(computed.clone(), &mut pieces),
+        let blocks = &mut workspace.blocks[..of_blocks.len() * len];
+        // bounded: by the rows of a part
+        let mut pieces: SmallVec<[&mut [f32]; 64]> = blocks.chunks_exact_mut(len).collect();
+        match chunk.tile {
+            Some(_) => {
+                let packed = &filters.transformed[own(filters.transformed)];
+                Winograd { conv, packed }.run(chunk.rows.clone(), &mut pieces, workspace.rest);
             }
-            let skipped = (wanted.start - computed.start) * block;
-            for (piece, rows) in
-                pieces.iter().zip(strip.chunks_exact_mut(block * n_phases * wanted.len()))
-            {
-                let to = &mut rows[phase * wanted.len()..];
-                transpose(
-                    isa,
-                    [wanted.len(), block],
-                    (&piece[skipped..], block),
-                    (to, n_phases * wanted.len()),
-                );
-            }
+            None => conv.run(computed.clone(), &mut pieces),
         }
+        let skipped = (wanted.start - computed.start) * block;
+        let strip = &mut workspace.strip[..pieces.len() * block * wanted.len()];
+        for (piece, strip) in pieces.iter().zip(strip.chunks_exact_mut(block * wanted.len())) {
+            let size = [wanted.len(), block];
+            transpose(isa, size, (&piece[skipped..], block), (strip, wanted.len()));
+        }
+        let strip = &strip[..rows.len() * wanted.len()];
         write::strip((isa, &geometry.axes), set, part, (wanted.start, strip));
+    }
+}
+
+/// The bias of each row of a set in a part; rows that only fill a block have none.
+fn fill_bias(
+    set: &Set,
+    (geometry, operands, part): (&Geometry, &Operands<'_>, &Part<'_>),
+    bias: &mut [f32],
+) {
+    let Some(of_all) = operands.bias else { return };
+    let first = part.product % geometry.group * geometry.m;
+    let numbers = &of_all[first + part.channels.start..first + part.channels.end];
+    bias.fill(0.0);
+    for (bias, number) in bias.chunks_mut(set.n_phases()).zip(numbers) {
+        bias.fill(*number);
     }
 }
 

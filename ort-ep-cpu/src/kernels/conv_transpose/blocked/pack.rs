@@ -4,7 +4,7 @@
 
 use ort_ep::{Packed, Recipe};
 use ort_kernels::Isa;
-use ort_kernels::winograd::{Filters, Tile, variant};
+use ort_kernels::winograd::{self, Tile, variant};
 
 use super::super::phases::{Set, Transposed};
 use crate::kernels::Compiler;
@@ -20,15 +20,35 @@ pub(super) struct Packing<'a> {
     pub(super) tiles: &'a [Option<Tile>],
 }
 
+/// The filters of a set: `[rows/B][C/B][taps][B in][B]`, with a row for each channel and remainder, and the
+/// transformed ones.
+#[derive(Clone, Copy)]
+pub(super) struct Filters<'a> {
+    pub(super) plain: &'a [f32],
+    pub(super) transformed: &'a [f32],
+}
+
+/// Elements of the filters of a set, and of the transformed ones, for `c` input and `m` output channels.
+pub(super) fn lens(
+    block: usize,
+    [c, m]: [usize; 2],
+    (set, tile): (&Set, Option<Tile>),
+) -> [usize; 2] {
+    let rows = (m * set.n_phases()).next_multiple_of(block);
+    let n = rows * c.next_multiple_of(block);
+    [n * set.n_taps(), tile.map_or(0, |tile| n * tile.products())]
+}
+
 impl Packing<'_> {
+    /// Elements of the filters of a set, and of the transformed ones.
+    fn lens(&self, set: usize) -> [usize; 2] {
+        let [c, m, _] = self.shape;
+        lens(self.block, [c, m], (&self.sets[set], self.tiles[set]))
+    }
+
     /// Elements per group.
     fn group_len(&self) -> usize {
-        let [c, m, _] = self.shape;
-        let of_set = |(set, tile): (&Set, &Option<Tile>)| {
-            let transformed = tile.map_or(0, |tile| tile.products());
-            c * m * (set.n_taps() + transformed) * set.n_phases()
-        };
-        self.sets.iter().zip(self.tiles).map(of_set).sum()
+        (0..self.sets.len()).flat_map(|set| self.lens(set)).sum()
     }
 
     /// The weights of all groups.
@@ -61,38 +81,35 @@ impl Packing<'_> {
     }
 
     fn pack_group(&self, w: &[f32], mut packed: &mut [f32]) {
-        let [c, m, _] = self.shape;
-        let Self { isa, block, .. } = *self;
-        let mut next = |len| {
-            let (next, rest) = std::mem::take(&mut packed).split_at_mut(len);
+        let Self { isa, block, shape: [c, ..], .. } = *self;
+        let (set, inputs) = (variant(isa, block).filters, c.next_multiple_of(block));
+        for i in 0..self.sets.len() {
+            let [plain, transformed] = self.lens(i);
+            let (own, rest) = std::mem::take(&mut packed).split_at_mut(plain + transformed);
             packed = rest;
-            next
-        };
-        let set = variant(isa, block).filters;
-        for ((taps, tile), n_taps) in
-            self.taps.iter().zip(self.tiles).zip(self.sets.iter().map(Set::n_taps))
-        {
-            for taps in taps.chunks_exact(n_taps) {
-                let filters = next(c * m * n_taps);
-                self.filters(w, taps, filters);
-                if let Some(tile) = *tile {
-                    let transformed = next(c * m * tile.products());
-                    Filters { isa, block, set, inputs: c, tile, w: filters }.pack(transformed);
-                }
+            let (filters, transformed) = own.split_at_mut(plain);
+            self.filters(w, i, filters);
+            if let Some(tile) = self.tiles[i] {
+                winograd::Filters { isa, block, set, inputs, tile, w: filters }.pack(transformed);
             }
         }
     }
 
-    /// `[M/B][C/B][taps][B in][B]` of `w[c, m, taps]`.
-    fn filters(&self, w: &[f32], taps: &[usize], filters: &mut [f32]) {
+    /// The filters of a set, of `w[c, m, taps]`.
+    fn filters(&self, w: &[f32], set: usize, filters: &mut [f32]) {
         let ([c, m, n_taps], block) = (self.shape, self.block);
+        let (n_phases, per_phase) = (self.sets[set].n_phases(), self.sets[set].n_taps());
         let mut lines = filters.chunks_exact_mut(block);
-        for first in (0..m).step_by(block) {
+        for first in (0..m * n_phases).step_by(block) {
             for inputs in (0..c).step_by(block) {
-                for tap in taps {
+                for tap in 0..per_phase {
                     for (input, line) in (inputs..inputs + block).zip(&mut lines) {
-                        for (i, to) in line.iter_mut().enumerate() {
-                            *to = w[(input * m + first + i) * n_taps + tap];
+                        for (row, to) in (first..first + block).zip(line) {
+                            let (channel, phase) = (row / n_phases, row % n_phases);
+                            let tap = self.taps[set][phase * per_phase + tap];
+                            let is_padding = channel >= m || input >= c;
+                            let at = (input * m + channel) * n_taps + tap;
+                            *to = if is_padding { 0.0 } else { w[at] };
                         }
                     }
                 }
