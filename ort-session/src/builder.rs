@@ -146,7 +146,7 @@ impl SessionBuilder {
 
     /// Whether the CPU provider may compute convolutions of 2 or 3 taps along one or two axes, or 5 along one, by
     /// Winograd's algorithm where that is faster; it may by default. Their errors are then two to three times
-    /// as large, and the transformed filters take up to four times the memory of the filters.
+    /// as large, and the transformed filters take up to six times the memory of the filters.
     #[must_use]
     pub fn winograd(mut self, is_on: bool) -> Self {
         self.cpu.winograd = is_on;

@@ -1,7 +1,7 @@
 //! Convolutions of 2 or 3 taps along one or both axes, and of 5 along one, by Winograd's algorithm: when it is
 //! faster, and its filters.
 //!
-//! Filters are transformed when the kernel is compiled, into up to four times their size of private
+//! Filters are transformed when the kernel is compiled, into up to six times their size of private
 //! memory, and only if they are constant. This is skipped if it can never pay off: judged by the shape of x
 //! if it is known, otherwise by a large image.
 

@@ -43,6 +43,10 @@ const ROWS: usize = 512;
 /// Elements of the blocks of a chunk, as far as a row of tiles has no more: half of a second-level cache of 512 KiB.
 const CHUNK: usize = 64 * 1024;
 
+/// Transformed filters of a set with more elements, 2 MiB, take much memory, and much longer to read than those of
+/// products: they must be faster than a direct convolution.
+const FAR: usize = 512 * 1024;
+
 /// The filters of each group, one after the other, by set.
 #[derive(Debug)]
 pub(super) struct Blocked {
@@ -115,8 +119,7 @@ impl Blocked {
     fn tile(&self, (isa, geometry): (Isa, &Geometry), set: usize) -> Option<Tile> {
         let tile = self.tiles[set]?;
         let sizes = sizes((isa, self.block), &geometry.sets[set], [geometry.c, geometry.m]);
-        let pays = Tile::of(self.block, &sizes.axes) == Some(tile) && sizes.takes(PRODUCTS);
-        pays.then_some(tile)
+        paying_tile(&sizes).filter(|found| *found == tile)
     }
 
     /// Rows of a part's product for a set, in whole blocks.
@@ -197,7 +200,7 @@ impl Choice {
         let (mut tiles, mut work, mut direct) = (Vec::new(), 0_usize, 0_usize);
         for set in &sets {
             let sizes = sizes((isa, block), set, [c, m]);
-            let tile = Tile::of(block, &sizes.axes).filter(|_| sizes.takes(PRODUCTS));
+            let tile = paying_tile(&sizes);
             let plain = sizes.direct();
             work = work.saturating_add(tile.and_then(|_| sizes.by_tiles()).unwrap_or(plain));
             // Products have no rows and terms that only fill blocks.
@@ -210,6 +213,14 @@ impl Choice {
             && work.saturating_mul(PRODUCTS[1]) <= direct.saturating_mul(PRODUCTS[0]);
         pays.then_some(Self { late, sets, tiles, work })
     }
+}
+
+/// The tile for filters of these sizes, if it pays.
+fn paying_tile(sizes: &Sizes) -> Option<Tile> {
+    Tile::of(sizes.block, &sizes.axes).filter(|tile| {
+        let is_far = tile.packed_len(sizes.filters, sizes.channels) > FAR;
+        sizes.takes(if is_far { [1, 1] } else { PRODUCTS })
+    })
 }
 
 /// The sizes of a set's convolution in blocks.
