@@ -15,7 +15,7 @@ use ort_kernels::Isa;
 use ort_tensor::{AlignedBuf, Element, Inputs, Output, Tensor, Value, ValueView, n_elements};
 
 use self::closeness::{Tolerance, compare};
-pub(crate) use self::closeness::{exact, relative, ulps, within};
+pub(crate) use self::closeness::{bound_of_tiles, exact, relative, ulps, within};
 use crate::{CpuOptions, CpuProvider, IsaChoice};
 
 /// One node to run.

@@ -31,6 +31,11 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
+    /// Channels per block of NCHWc.
+    pub(crate) fn block(self) -> usize {
+        if self.isa.avx512().is_some() { 16 } else { 8 }
+    }
+
     /// Bytes of scratch for `len` elements per thread; a size that cannot be allocated if `len` is too large.
     pub(crate) const fn scratch_bytes(self, len: usize) -> usize {
         let len = len.saturating_add(LINE - 1) / LINE * LINE;

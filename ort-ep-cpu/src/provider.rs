@@ -89,7 +89,7 @@ impl ExecutionProvider for CpuProvider {
 
     /// Blocks of the vector width; 8 without vectors, as in files for such machines.
     fn preferred_layout(&self) -> Layout {
-        Layout::Nchwc { block: if self.cpu.isa.avx512().is_some() { 16 } else { 8 } }
+        Layout::Nchwc { block: self.cpu.block() }
     }
 
     fn claim(&self, graph: &Graph, root: NodeId) -> Option<Claim> {

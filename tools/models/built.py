@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
-import onnx
-
 from . import wheels
-from .layout import TOLERANCE, publish
+from .layout import publish_each
 from .minilm import minilm, minilm_int8
 from .mobilenet import mobilenetv2, mobilenetv2_denormal
 from .resnet import resnet50, resnet50_qdq_int8
@@ -37,13 +34,4 @@ def make(out: Path, only=None) -> None:
         "minilm": lambda: minilm(minilm_wheel()),
         "minilm_int8": lambda: minilm_int8(minilm_wheel()),
     }
-    for name, build in builders.items():
-        if only and name not in only:
-            continue
-        model, feed = build()
-        onnx.checker.check_model(model, full_check=True)
-        with tempfile.TemporaryDirectory() as folder:
-            onnx.save(model, f"{folder}/model.onnx")
-            tolerance = TOLERANCES.get(name, TOLERANCE)
-            publish(Path(folder) / "model.onnx", out / "built" / name, feed, tolerance)
-        print(f"built: {name}", flush=True)
+    publish_each(out / "built", builders, only, TOLERANCES)

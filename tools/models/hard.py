@@ -18,13 +18,10 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from pathlib import Path
 
-import onnx
-
 from . import decoders, images, loops, narrow, pipelines, wheels
-from .layout import TOLERANCE, publish
+from .layout import publish_each
 
 # "rtol atol" where the default is too tight: onnxruntime's own levels differ by as much, or so does another
 # order of sums, where rounding to another step changes all that follows.
@@ -69,12 +66,4 @@ def make(out: Path, only=None) -> None:
         "forest": pipelines.forest,
     }
     logging.disable(logging.INFO)
-    for name, build in builders.items():
-        if only and name not in only:
-            continue
-        model, feed = build()
-        with tempfile.TemporaryDirectory() as folder:
-            onnx.save(model, f"{folder}/model.onnx")
-            tolerance = TOLERANCES.get(name, TOLERANCE)
-            publish(Path(folder) / "model.onnx", out / "hard" / name, feed, tolerance)
-        print(f"hard: {name}", flush=True)
+    publish_each(out / "hard", builders, only, TOLERANCES, is_standard=False)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 from onnx import numpy_helper
 
@@ -62,3 +65,24 @@ def publish(model: Path, folder: Path, feed: Feed, tolerance: str = TOLERANCE) -
     (folder / "tol.txt").write_text(tolerance + "\n")
     write_tensors(folder / "test_data_set_0", "input", inputs)
     write_tensors(folder / "test_data_set_0", "output", outputs)
+
+
+def publish_each(
+    folder: Path,
+    builders: dict[str, Callable[[], tuple[onnx.ModelProto, Feed]]],
+    only: Iterable[str] | None = None,
+    tolerances: dict[str, str] | None = None,
+    is_standard: bool = True,
+) -> None:
+    """Publishes the models that functions build, as `folder`/NAME; checks those of standard operators."""
+    for name, build in builders.items():
+        if only and name not in only:
+            continue
+        model, feed = build()
+        if is_standard:
+            onnx.checker.check_model(model, full_check=True)
+        with tempfile.TemporaryDirectory() as made:
+            onnx.save(model, f"{made}/model.onnx")
+            tolerance = (tolerances or {}).get(name, TOLERANCE)
+            publish(Path(made) / "model.onnx", folder / name, feed, tolerance)
+        print(f"{folder.name}: {name}", flush=True)

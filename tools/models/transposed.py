@@ -13,13 +13,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
-import onnx
-
 from .graph import Graph
-from .layout import publish
+from .layout import publish_each
 
 
 class Net(Graph):
@@ -143,13 +140,5 @@ def unet3d():
 
 
 def make(out: Path, only=None) -> None:
-    for build in (dcgan, unet, centernet, fsrcnn, fcn, dbnet, style, hifigan, unet3d):
-        name = build.__name__
-        if only and name not in only:
-            continue
-        model, feed = build()
-        onnx.checker.check_model(model, full_check=True)
-        with tempfile.TemporaryDirectory() as folder:
-            onnx.save(model, f"{folder}/model.onnx")
-            publish(Path(folder) / "model.onnx", out / "transposed" / name, feed)
-        print(f"transposed: {name}", flush=True)
+    builds = (dcgan, unet, centernet, fsrcnn, fcn, dbnet, style, hifigan, unet3d)
+    publish_each(out / "transposed", {build.__name__: build for build in builds}, only)

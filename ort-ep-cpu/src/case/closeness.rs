@@ -37,6 +37,18 @@ pub(crate) fn within(error: f32) -> impl Fn(f64, f64) -> bool {
     move |found, expected| exact(found, expected) || (found - expected).abs() <= error.into()
 }
 
+/// The error bound of `ort_kernels::winograd` for filters with these taps, where images and filters are `integers`, both
+/// at most 3.
+pub(crate) fn bound_of_tiles(channels: u16, taps: [u16; 2]) -> f32 {
+    let (channels, unit) = (f32::from(channels), f32::EPSILON / 2.0);
+    let (factor, terms) = match taps {
+        [2 | 3, 2 | 3] => (3610.0, 19.0),
+        [2 | 3, 1] | [1, 2 | 3] => (60.1, 11.0),
+        _ => (398.0, 11.0),
+    };
+    factor * (channels + terms) * 1.001 * unit * channels * 9.0
+}
+
 /// Panics at the first element that is not close.
 pub(super) fn compare(found: &Tensor, expected: &Tensor, is_close: &Tolerance<'_>, what: &str) {
     // f64 cannot represent all of these.

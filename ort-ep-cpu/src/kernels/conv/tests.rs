@@ -4,7 +4,7 @@ use ort_graph::Attr;
 use ort_kernels::Isa;
 
 use crate::CpuOptions;
-use crate::case::{Case, exact, integers, ulps, within};
+use crate::case::{Case, bound_of_tiles, exact, integers, ulps, within};
 
 fn ints(values: &[i64]) -> Attr {
     Attr::Ints(values.to_vec())
@@ -98,11 +98,8 @@ fn volumes_are_exact_or_within_the_bound_of_their_tiles() {
         if w[0] < 8 {
             assert!(plain.clone().options(direct).variant().starts_with("conv_f32/"));
         }
-        // Of `winograd`, for numbers up to 3.
-        #[expect(clippy::cast_precision_loss, reason = "hundreds")]
-        let channels = (w[1] * w[2]) as f32;
-        let bound = 3610.0 * (channels + 19.0) * 1.001 * f32::EPSILON / 2.0 * channels * 9.0;
-        plain.check(within(bound));
+        let channels = u16::try_from(w[1] * w[2]).unwrap();
+        plain.check(within(bound_of_tiles(channels, [3, 3])));
     }
 }
 

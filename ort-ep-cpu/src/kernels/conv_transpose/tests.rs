@@ -5,7 +5,7 @@ use ort_graph::{Attr, Graph};
 use ort_kernels::Isa;
 use ort_tensor::{AlignedBuf, Inputs, Output, Tensor, Value, ValueView};
 
-use crate::case::{Case, Packs, StdThreads, exact, floats, integers, within};
+use crate::case::{Case, Packs, StdThreads, bound_of_tiles, exact, floats, integers, within};
 use crate::{CpuOptions, CpuProvider};
 
 /// Groups, shapes of `x` and `w`, and attributes: pairs of name and one value per axis.
@@ -120,10 +120,7 @@ fn sums_in_blocks_are_within_the_bound_of_their_tiles() {
             .fold(case, |case, (name, ints)| case.attr(name, Attr::Ints(ints.to_vec())));
         let is_blocked = case.variant().starts_with("conv_transpose_winograd/");
         assert!(is_blocked || Isa::best() == Isa::Generic, "{x:?} {w:?}");
-        // Of `winograd`, for numbers up to 3.
-        #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
-        let channels = w[0] as f32;
-        let bound = 3610.0 * (channels + 19.0) * 1.001 * f32::EPSILON / 2.0 * channels * 9.0;
+        let bound = bound_of_tiles(u16::try_from(w[0]).unwrap(), [3, 3]);
         case.clone().check(within(bound));
         case.weight(integers(&[w[1] * usize::try_from(group).unwrap()])).check(within(bound));
     }

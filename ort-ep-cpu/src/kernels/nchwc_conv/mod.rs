@@ -2,6 +2,7 @@
 
 // collects are bounded: by the rank
 
+pub(super) mod filters;
 mod geometry;
 pub(super) mod parts;
 mod scale;

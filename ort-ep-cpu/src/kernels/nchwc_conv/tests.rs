@@ -6,7 +6,7 @@ use ort_kernels::Isa;
 use ort_kernels::conv_f32::Axis;
 
 use super::winograd::Sizes;
-use crate::case::{Case, exact, integers, ulps, within};
+use crate::case::{Case, bound_of_tiles, exact, integers, ulps, within};
 use crate::steps::assert_steps;
 use crate::{CpuOptions, IsaChoice};
 
@@ -99,18 +99,6 @@ fn bias_sum_and_activation_come_in_this_order() {
     }
 }
 
-/// The error bound of `ort_kernels::winograd` for images and filters of `integers`, both at
-/// most 3.
-fn bound(channels: u16, taps: [u16; 2]) -> f32 {
-    let (channels, unit) = (f32::from(channels), f32::EPSILON / 2.0);
-    let (factor, terms) = match taps {
-        [3, 3] => (3610.0, 19.0),
-        [3, 1] | [1, 3] => (60.1, 11.0),
-        _ => (398.0, 11.0),
-    };
-    factor * (channels + terms) * 1.001 * unit * channels * 9.0
-}
-
 #[test]
 fn tiles_are_within_their_bound() {
     let pads: (&str, &[i64]) = ("pads", &[1, 1, 1, 1]);
@@ -127,15 +115,33 @@ fn tiles_are_within_their_bound() {
         let case = case.attr("activation", Attr::String("LeakyRelu".into()));
         let case = case.options(without_matrix_tiles());
         assert!(case.variant().starts_with("winograd_4x3/"), "{}", case.variant());
-        case.check(within(bound(channels, [3, 3])));
+        case.check(within(bound_of_tiles(channels, [3, 3])));
     }
     let case = || {
         let case = conv(16, 1, [1, 32, 20, 24], [32, 32, 3, 3], &[pads]);
         case.options(without_matrix_tiles())
     };
     let sum = || integers(&[1, 32, 20, 24]);
-    case().weight(integers(&[32])).input(sum()).check(within(bound(32, [3, 3])));
-    case().absent().input(sum()).check(within(bound(32, [3, 3])));
+    case().weight(integers(&[32])).input(sum()).check(within(bound_of_tiles(32, [3, 3])));
+    case().absent().input(sum()).check(within(bound_of_tiles(32, [3, 3])));
+}
+
+#[test]
+fn tiles_of_two_taps_are_within_their_bound() {
+    for (taps, pads, name) in [
+        ([2_u16, 2], [0, 1, 1, 0], "winograd_4x2/"),
+        ([2, 3], [1, 1, 0, 1], "winograd_4x3/"),
+        ([3, 2], [1, 0, 1, 1], "winograd_4x3/"),
+    ] {
+        let [kh, kw] = taps.map(usize::from);
+        for (block, channels) in [(16, 32_u16), (8, 32)] {
+            let c = usize::from(channels);
+            let case = conv(block, 1, [2, c, 30, 27], [48, c, kh, kw], &[("pads", &pads)]);
+            let case = case.options(without_matrix_tiles());
+            assert!(case.variant().starts_with(name), "{}", case.variant());
+            case.check(within(bound_of_tiles(channels, taps)));
+        }
+    }
 }
 
 #[test]
@@ -147,6 +153,8 @@ fn tiles_along_one_axis_are_within_their_bound() {
         (64, [90, 22], [5, 1]),
         (64, [45, 45], [1, 5]),
         (128, [60, 3], [5, 1]),
+        (256, [203, 1], [2, 1]),
+        (256, [1, 206], [1, 2]),
     ] {
         let ([down, across], [kh, kw]) = (taps.map(|n| i64::from(n / 2)), taps.map(usize::from));
         let c = usize::from(channels);
@@ -158,9 +166,9 @@ fn tiles_along_one_axis_are_within_their_bound() {
             &[("pads", &[down, across, down, across])],
         );
         let case = case.options(without_matrix_tiles());
-        let name = if taps.contains(&5) { "winograd_4x5/" } else { "winograd_4x3/" };
-        assert!(case.variant().starts_with(name), "{}", case.variant());
-        case.check(within(bound(channels, taps)));
+        let name = format!("winograd_4x{}/", kh.max(kw));
+        assert!(case.variant().starts_with(&name), "{}", case.variant());
+        case.check(within(bound_of_tiles(channels, taps)));
     }
 }
 

@@ -26,11 +26,26 @@ const TILES: usize = 2;
 /// The assumed side of an image of unknown size.
 pub(in crate::kernels) const SIDE: usize = 64;
 /// The maximum size of transformed filters for an image of unknown size, in elements: 16 MiB.
-const MAX_UNKNOWN: usize = 4 << 20;
+pub(in crate::kernels) const MAX_UNKNOWN: usize = 4 << 20;
 
 /// The time of a product whose right operand is gathered from the image, numerator and denominator, in times of a direct
 /// convolution in blocks; both read filters as far away.
 pub(in crate::kernels) const PRODUCTS: [usize; 2] = [7, 4];
+
+/// Elements of a chunk of results in blocks, as far as a row of tiles has no more: half of a second-level cache of
+/// 512 KiB.
+const CHUNK: usize = 64 * 1024;
+
+/// Rows of tiles of `down` rows each per chunk of `n_channels` channels, for equal chunks.
+pub(in crate::kernels) fn rows_of_chunk(
+    n_channels: usize,
+    (down, axes): (usize, &[Axis; 2]),
+) -> usize {
+    let row = axes[1].output.saturating_mul(n_channels * down);
+    let all = axes[0].output.div_ceil(down).max(1);
+    let most = (CHUNK / row.max(1)).clamp(1, all);
+    all.div_ceil(all.div_ceil(most))
+}
 
 /// The sizes that determine the choice.
 #[derive(Clone, Copy, Debug)]

@@ -5,6 +5,8 @@ use ort_kernels::conv_nchwc::{Form, suited};
 use ort_kernels::winograd::Tile;
 
 use super::super::is_depthwise;
+use crate::cpu::Cpu;
+use crate::kernels::nchwc_conv::filters::{self, Dims};
 
 /// The numbers that the filters of a group depend on.
 #[derive(Clone, Copy)]
@@ -24,10 +26,10 @@ pub(super) const fn fills(n: usize, block: usize) -> bool {
 
 impl Shape {
     /// Inputs in blocks of channels; `None` if those of the result cannot pay.
-    pub(super) fn new(isa: Isa, w: &[usize], group: usize) -> Option<Self> {
+    pub(super) fn new(cpu: Cpu, w: &[usize], group: usize) -> Option<Self> {
         let &[filters, c, kd, kh, kw] = w else { return None };
-        let block = if isa.avx512().is_some() { 16 } else { 8 };
-        let is_taken = suited(isa, block) != Isa::Generic
+        let block = cpu.block();
+        let is_taken = suited(cpu.isa, block) != Isa::Generic
             && [kd, kh, kw] != [1; 3]
             && w.iter().all(|&n| n > 0)
             && filters.is_multiple_of(group)
@@ -48,25 +50,12 @@ impl Shape {
     }
 
     /// The filters of a group, of those in the order of the file.
-    pub(super) fn pack(&self, w: &[f32], filters: &mut [f32]) {
+    pub(super) fn pack(&self, w: &[f32], packed: &mut [f32]) {
         let Self { block, c, m, taps: [depth, plane], .. } = *self;
-        let mut lines = filters.chunks_exact_mut(block);
         let lanes = if self.form == Form::Blocks { block } else { 1 };
-        for first in (0..m).step_by(block) {
-            for z in 0..depth {
-                for inputs in (0..self.stored()).step_by(lanes) {
-                    for tap in 0..plane {
-                        for (input, line) in (inputs..inputs + lanes).zip(&mut lines) {
-                            for (filter, to) in (first..first + block).zip(line) {
-                                let is_padding = filter >= m || input >= c;
-                                let at = ((filter * c + input) * depth + z) * plane + tap;
-                                *to = if is_padding { 0.0 } else { w[at] };
-                            }
-                        }
-                    }
-                }
-            }
-        }
+        let dims = Dims { outputs: m, parts: depth, inputs: c, taps: plane };
+        let index = |output, z, input, tap| ((output * c + input) * depth + z) * plane + tap;
+        filters::pack([block, lanes], dims, (w, index), packed);
     }
 }
 
@@ -77,7 +66,8 @@ mod tests {
     #[test]
     fn filters_that_groups_do_not_share_are_not_taken() {
         let isa = Isa::best();
-        let takes = |w: [usize; 5], group| Shape::new(isa, &w, group).is_some();
+        let cpu = Cpu { isa, max_threads: 1, winograd: true, int8_blocks: false };
+        let takes = |w: [usize; 5], group| Shape::new(cpu, &w, group).is_some();
         assert_eq!(takes([16, 8, 3, 3, 3], 2), isa != Isa::Generic);
         for (w, group) in [
             ([2, 2, 3, 3, 3], 3),

@@ -26,7 +26,7 @@ use super::{ConvKernel, Geometry, Operands, Residual, axes_in_order};
 use crate::cpu::{Cpu, Team, n_parts};
 use crate::kernels::Compiler;
 use crate::kernels::nchwc_conv::parts::{MAX_SET, Part, parts};
-use crate::kernels::nchwc_conv::winograd::SIDE;
+use crate::kernels::nchwc_conv::winograd::{MAX_UNKNOWN, SIDE};
 use crate::pieces::wanted;
 
 /// The filters of each group, one after the other: `[M/B][taps of depth][C/B][taps][B in][B]`, or without blocks of
@@ -50,9 +50,9 @@ struct Workspace<'s> {
 impl Volume {
     /// The packed weights, unless another algorithm is faster.
     pub(super) fn new(compiler: &Compiler<'_>, op: &Conv) -> Option<Self> {
-        let Cpu { isa, winograd, .. } = compiler.cpu;
+        let cpu @ Cpu { isa, winograd, .. } = compiler.cpu;
         let weights = compiler.constant(1)?;
-        let shape = Shape::new(isa, weights.shape(), op.group)?;
+        let shape = Shape::new(cpu, weights.shape(), op.group)?;
         let dims = compiler.fact(0)?.dims()?;
         let sides = dims.get(2..)?.iter().map(|dim| dim.known().unwrap_or(SIDE));
         let sides: SmallVec<[usize; 3]> = sides.collect(); // bounded: by the rank
@@ -63,7 +63,11 @@ impl Volume {
         }
         let block = shape.block;
         let planes = Planes { depth, axes: [height, width], shape, tile: None };
-        let tile = planes.tile(isa).filter(|_| winograd);
+        let is_known = dims.iter().skip(2).all(|dim| dim.known().is_some());
+        let tile = planes.tile(isa).filter(|&tile| {
+            let len = shape.lens(Some(tile))[1] * op.group;
+            winograd && (is_known || len <= MAX_UNKNOWN)
+        });
         let shape = match tile {
             Some(_) => shape,
             None if !fills(shape.m, shape.block) => return None,

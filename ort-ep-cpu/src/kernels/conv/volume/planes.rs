@@ -8,10 +8,8 @@ use ort_kernels::winograd::{Tile, variant};
 
 use super::filters::{Shape, fills};
 use crate::kernels::nchwc_conv::parts::{Cut, MAX_SET};
-use crate::kernels::nchwc_conv::winograd::{PRODUCTS, Sizes};
+use crate::kernels::nchwc_conv::winograd::{PRODUCTS, Sizes, rows_of_chunk};
 
-/// Elements of the blocks of a chunk, as far as a row of tiles has no more: half of a second-level cache of 512 KiB.
-const CHUNK: usize = 64 * 1024;
 /// Elements of the planes that are stored at a time, unless a plane of the result reads more: 2 MiB.
 const STORED: usize = 512 * 1024;
 
@@ -67,13 +65,10 @@ impl Planes {
         self.tile.map_or(1, |tile| tile.outputs()[0])
     }
 
-    /// Rows of tiles per chunk, or of positions.
+    /// Rows of tiles per chunk, or of positions: the same for all parts.
     pub(super) fn rows_of_chunk(&self) -> usize {
         let n_channels = self.shape.m.next_multiple_of(self.shape.block).min(MAX_SET);
-        let row = self.axes[1].output.saturating_mul(n_channels * self.down());
-        let n_rows = self.axes[0].output.div_ceil(self.down()).max(1);
-        let most = (CHUNK / row.max(1)).clamp(1, n_rows);
-        n_rows.div_ceil(n_rows.div_ceil(most))
+        rows_of_chunk(n_channels, (self.down(), &self.axes))
     }
 
     /// Elements of a thread's scratch: planes of the image, blocks, and what Winograd's algorithm needs.

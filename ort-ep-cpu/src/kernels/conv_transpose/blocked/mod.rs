@@ -22,7 +22,6 @@ use ort_kernels::nchwc::Reorder;
 use ort_kernels::transpose::transpose;
 use ort_kernels::winograd::{Tile, Winograd, variant};
 use ort_ops::ops::conv_transpose::ConvTranspose;
-
 use smallvec::SmallVec;
 
 use self::pack::{Filters, Packing};
@@ -33,15 +32,13 @@ use super::{ConvTransposeKernel, Operands, write};
 use crate::bytes::split_floats;
 use crate::cpu::{Cpu, Team, n_parts};
 use crate::kernels::Compiler;
-use crate::kernels::nchwc_conv::winograd::{PRODUCTS, SIDE, Sizes};
+use crate::kernels::nchwc_conv::winograd::{MAX_UNKNOWN, PRODUCTS, SIDE, Sizes, rows_of_chunk};
 use crate::pieces::{Rows, wanted};
 
 /// The maximum output channels of a part, whose number is that of slices of the result.
 const CHANNELS: usize = 128;
 /// The maximum rows of a part, unless a set of blocks has more: each part transforms the pixels again.
 const ROWS: usize = 512;
-/// Elements of the blocks of a chunk, as far as a row of tiles has no more: half of a second-level cache of 512 KiB.
-const CHUNK: usize = 64 * 1024;
 
 /// Transformed filters of a set with more elements, 2 MiB, take much memory, and much longer to read than those of
 /// products: they must be faster than a direct convolution.
@@ -79,7 +76,7 @@ impl Blocked {
         let Cpu { isa, .. } = compiler.cpu;
         let weights = compiler.constant(1).filter(|_| compiler.cpu.winograd)?;
         let &[channels, m, ..] = weights.shape() else { return None };
-        let (block, c) = (if isa.avx512().is_some() { 16 } else { 8 }, channels / op.group);
+        let (block, c) = (compiler.cpu.block(), channels / op.group);
         let is_plane = weights.shape().len() <= 4;
         if weights.is_empty() || !is_plane || c < block || suited(isa, block) == Isa::Generic {
             return None;
@@ -95,6 +92,10 @@ impl Blocked {
         let taps = sets.iter().map(|set| set.taps(kernel)).collect::<Result<Vec<_>, _>>().ok()?;
         let shape = [c, m, kernel.iter().product()];
         let packing = Packing { isa, block, shape, sets: &sets, taps: &taps, tiles: &tiles };
+        let is_known = dims.iter().skip(2).all(|dim| dim.known().is_some());
+        if !is_known && packing.n_transformed() * op.group > MAX_UNKNOWN {
+            return None;
+        }
         let weights = packing.pack(compiler, (op.group, &axes, late))?;
         Some((Self { block, tiles, weights }, late))
     }
@@ -128,14 +129,6 @@ impl Blocked {
         (n_channels * set.n_phases()).next_multiple_of(self.block)
     }
 
-    /// Rows of tiles per chunk, or of positions: the same for all parts.
-    fn rows_of_chunk(&self, n_rows: usize, (down, axes): (usize, &[Axis; 2])) -> usize {
-        let row = axes[1].output.saturating_mul(n_rows * down);
-        let all = axes[0].output.div_ceil(down).max(1);
-        let most = (CHUNK / row.max(1)).clamp(1, all);
-        all.div_ceil(all.div_ceil(most))
-    }
-
     /// Bytes of scratch for `n` images of a group: their blocks, and what each thread needs.
     pub(super) fn scratch_bytes(&self, cpu: Cpu, geometry: &Geometry, n: usize) -> usize {
         let images =
@@ -156,7 +149,7 @@ impl Blocked {
             let (axes, n_rows) = (plane_axes(set), self.n_rows(geometry, set));
             let tile = self.tile((isa, geometry), i);
             let down = tile.map_or(1, |tile| tile.outputs()[0]);
-            let n_positions = self.rows_of_chunk(n_rows, (down, &axes)) * down;
+            let n_positions = rows_of_chunk(n_rows, (down, &axes)) * down;
             let blocks = n_positions.saturating_mul(axes[1].output).saturating_mul(n_rows);
             let channels = geometry.c.next_multiple_of(self.block);
             let rest = tile.map_or(0, |tile| tile.scratch_len(isa, self.block, channels, &axes));
@@ -283,7 +276,7 @@ impl Blocked {
             let tile = self.tile((kernel.cpu.isa, geometry), i);
             let down = tile.map_or(1, |tile| tile.outputs()[0]);
             let row = down * axes[1].output;
-            let n_rows = self.rows_of_chunk(self.n_rows(geometry, set), (down, &axes));
+            let n_rows = rows_of_chunk(self.n_rows(geometry, set), (down, &axes));
             if range.is_empty() {
                 continue;
             }

@@ -8,6 +8,7 @@ use ort_kernels::winograd::{self, Tile, variant};
 
 use super::super::phases::{Set, Transposed};
 use crate::kernels::Compiler;
+use crate::kernels::nchwc_conv::filters::{self, Dims};
 
 /// How weights are packed.
 pub(super) struct Packing<'a> {
@@ -49,6 +50,11 @@ impl Packing<'_> {
     /// Elements per group.
     fn group_len(&self) -> usize {
         (0..self.sets.len()).flat_map(|set| self.lens(set)).sum()
+    }
+
+    /// Elements of the transformed filters of a group.
+    pub(super) fn n_transformed(&self) -> usize {
+        (0..self.sets.len()).map(|set| self.lens(set)[1]).sum()
     }
 
     /// The weights of all groups.
@@ -96,24 +102,14 @@ impl Packing<'_> {
     }
 
     /// The filters of a set, of `w[c, m, taps]`.
-    fn filters(&self, w: &[f32], set: usize, filters: &mut [f32]) {
+    fn filters(&self, w: &[f32], set: usize, packed: &mut [f32]) {
         let ([c, m, n_taps], block) = (self.shape, self.block);
         let (n_phases, per_phase) = (self.sets[set].n_phases(), self.sets[set].n_taps());
-        let mut lines = filters.chunks_exact_mut(block);
-        for first in (0..m * n_phases).step_by(block) {
-            for inputs in (0..c).step_by(block) {
-                for tap in 0..per_phase {
-                    for (input, line) in (inputs..inputs + block).zip(&mut lines) {
-                        for (row, to) in (first..first + block).zip(line) {
-                            let (channel, phase) = (row / n_phases, row % n_phases);
-                            let tap = self.taps[set][phase * per_phase + tap];
-                            let is_padding = channel >= m || input >= c;
-                            let at = (input * m + channel) * n_taps + tap;
-                            *to = if is_padding { 0.0 } else { w[at] };
-                        }
-                    }
-                }
-            }
-        }
+        let dims = Dims { outputs: m * n_phases, parts: 1, inputs: c, taps: per_phase };
+        let index = |row, _, input, tap| {
+            let (channel, phase) = (row / n_phases, row % n_phases);
+            (input * m + channel) * n_taps + self.taps[set][phase * per_phase + tap]
+        };
+        filters::pack([block, block], dims, (w, index), packed);
     }
 }
