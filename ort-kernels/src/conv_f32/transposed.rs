@@ -63,20 +63,14 @@ fn add<const FMA: bool, const N: usize>(
     x: &[f32],
     y: &mut [f32],
 ) {
-    let mut weights = [0.0; N];
-    let mut rows = [&[][..]; N];
-    for (t, (offset, tap)) in taps.into_iter().enumerate() {
-        weights[t] = this.weights[tap];
-        rows[t] = x[offset..][..y.len()].as_chunks::<LANES>().0;
-    }
-    for (block, y) in y.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-        let mut sums = *y;
+    let n = y.len();
+    let weights = taps.map(|(_, tap)| this.weights[tap]);
+    let rows = taps.map(|(offset, _)| &x[offset..][..n]);
+    for i in 0..n {
+        let mut sum = y[i];
         for t in 0..N {
-            let x = &rows[t][block];
-            for i in 0..LANES {
-                sums[i] = mul_add::<FMA>(x[i], weights[t], sums[i]);
-            }
+            sum = mul_add::<FMA>(rows[t][i], weights[t], sum);
         }
-        *y = sums;
+        y[i] = sum;
     }
 }

@@ -35,7 +35,11 @@ pub fn transpose(
     (x, x_stride): (&[f32], usize),
     (y, y_stride): (&mut [f32], usize),
 ) {
-    if !pixels::transpose(isa, size, (x, x_stride), (y, y_stride)) {
+    let [rows, columns] = size;
+    if (rows == 1 && y_stride == 1) || (columns == 1 && x_stride == 1) {
+        let n = rows * columns;
+        y[..n].copy_from_slice(&x[..n]);
+    } else if !pixels::transpose(isa, size, (x, x_stride), (y, y_stride)) {
         tiles(isa, size, (x, x_stride), (y, y_stride));
     }
 }

@@ -50,7 +50,10 @@ impl<T: Copy, const C: usize> Task for ToPixels<'_, T, C> {
     fn run<const FMA: bool>(self) {
         let (pixels, (x, stride)) = (self.y.as_chunks_mut::<C>().0, self.x);
         let n = pixels.len();
-        let planes: [&[T]; C] = std::array::from_fn(|c| &x[c * stride..][..n]);
+        let mut planes = [x; C];
+        for c in 0..C {
+            planes[c] = &x[c * stride..][..n];
+        }
         for i in 0..n {
             for c in 0..C {
                 pixels[i][c] = planes[c][i];

@@ -1,9 +1,12 @@
 //! Scatters a strip of positions to the outputs.
 
+// collects are bounded: by the remainders of a set
+
 use std::ops::Range;
 
 use ort_kernels::Isa;
 use ort_kernels::transpose::transpose;
+use smallvec::SmallVec;
 
 use super::parts::Part;
 use super::phases::{Set, Transposed};
@@ -22,104 +25,88 @@ pub(super) fn strip(
     while position < start + n {
         let (row, from) = (position / width, position % width);
         let len = (width - from).min(start + n - position);
-        let run = Run { isa, row, from, columns: position - start..position - start + len };
+        let lines = lines(axes, set, row);
+        let q = set.first[2] + from;
+        let run = Run::new((isa, &axes[2]), set, q..q + len);
         for (rows, y) in strip.chunks_exact(n_phases * n).zip(&mut part.pieces) {
-            run.write(axes, set, (rows, n), (part.start, y));
+            let mut rows = rows.chunks_exact(set.columns.len() * n);
+            for (at, rows) in lines.iter().zip(&mut rows) {
+                let Some(at) = at else { continue };
+                run.write((&rows[position - start..], n), (at + run.output - part.start, y));
+            }
         }
         position += len;
     }
 }
 
-/// Consecutive positions of one row.
+/// Where the lines start that a row of positions along the first two axes writes, one for each pair of their remainders;
+/// `None` for those that are cut off.
+fn lines([d, h, w]: &[Transposed; 3], set: &Set, row: usize) -> SmallVec<[Option<usize>; 16]> {
+    let [depth, height, _] = &set.classes;
+    let [z, line] = [row / set.axes[1].output, row % set.axes[1].output];
+    let z = depth.remainders.iter().map(|(r, _)| d.output_of(set.first[0] + z, *r));
+    let at = |z: usize, line: usize| (z * h.output + line) * w.output;
+    let of_layer = |z: Option<usize>| {
+        let line = move |r: usize| h.output_of(set.first[1] + line, r);
+        height.remainders.iter().map(move |(r, _)| Some(at(z?, line(*r)?)))
+    };
+    z.flat_map(of_layer).collect()
+}
+
+/// Consecutive positions of the last axis, and what they write of a line.
 struct Run {
     isa: Isa,
-    /// The row, along the first two axes.
-    row: usize,
-    /// The first position along the last axis.
-    from: usize,
-    /// Their columns in the strip.
-    columns: Range<usize>,
+    stride: usize,
+    /// The first output of all.
+    output: usize,
+    /// The first position with outputs of all remainders, its first output, and their number.
+    whole: [usize; 3],
+    /// The other positions of a remainder: its row, the first, its output, and their number.
+    others: SmallVec<[[usize; 4]; 4]>,
 }
 
 impl Run {
-    /// Writes one channel: `rows` of `n` columns each, one per remainder.
-    fn write(
-        &self,
-        [d, h, w]: &[Transposed; 3],
-        set: &Set,
-        (rows, n): (&[f32], usize),
-        (start, y): (usize, &mut [f32]),
-    ) {
-        let [depth, height, _] = &set.classes;
-        let [z, line] = [self.row / set.axes[1].output, self.row % set.axes[1].output];
-        let n_columns = set.columns.len();
-        let mut rows = rows.chunks_exact(n_columns * n);
-        for (remainder, _) in &depth.remainders {
-            let z = d.output_of(set.first[0] + z, *remainder);
-            for (remainder, _) in &height.remainders {
-                let Some(of_row) = rows.next() else { return };
-                let line = h.output_of(set.first[1] + line, *remainder);
-                let Some((z, line)) = z.zip(line) else { continue };
-                // If lines themselves are split, a piece is a range of the only line.
-                let at = (z * h.output + line) * w.output;
-                let begin = start.saturating_sub(at);
-                let line = &mut y[at.saturating_sub(start)..];
-                let end = w.output.min(begin + line.len());
-                let line = Line { first: begin, elements: &mut line[..end - begin] };
-                let q = set.first[2] + self.from;
-                let sources = Sources {
-                    isa: self.isa,
-                    rows: &of_row[self.columns.start..],
-                    n,
-                    positions: q..q + self.columns.len(),
-                };
-                line.write((w, set), &sources);
-            }
-        }
-    }
-}
-
-/// A range of outputs of a line, starting at `first`.
-struct Line<'y> {
-    first: usize,
-    elements: &'y mut [f32],
-}
-
-/// Rows of `n` elements, one per remainder of a class, that start with these positions.
-struct Sources<'a> {
-    isa: Isa,
-    rows: &'a [f32],
-    n: usize,
-    positions: Range<usize>,
-}
-
-impl Line<'_> {
-    /// Writes the outputs of each remainder from its source.
-    fn write(self, (w, set): (&Transposed, &Set), sources: &Sources<'_>) {
-        let Self { first, elements } = self;
-        let Sources { isa, rows, n, ref positions } = *sources;
+    fn new((isa, w): (Isa, &Transposed), set: &Set, positions: Range<usize>) -> Self {
         let within = |q: &Range<usize>| {
             let start = q.start.clamp(positions.start, positions.end);
             start..q.end.clamp(start, positions.end)
         };
-        let output = |q: usize, remainder: usize| q * w.stride + remainder - w.pad - first;
+        let output = |q: usize, remainder: usize| q * w.stride + remainder - w.pad;
         let whole = within(&set.whole);
-        if !whole.is_empty() {
-            let from = &rows[whole.start - positions.start..];
-            let to = &mut elements[output(whole.start, 0)..];
-            transpose(isa, [w.stride, whole.len()], (from, n), (to, w.stride));
-        }
-        for (i, (remainder, q)) in set.columns.iter().enumerate() {
+        let mut others = SmallVec::<[[usize; 4]; 4]>::new();
+        for (row, (remainder, q)) in set.columns.iter().enumerate() {
             let all = within(q);
             let before = all.start..whole.start.clamp(all.start, all.end);
             let after = whole.end.clamp(before.end, all.end)..all.end;
             for q in [before, after].into_iter().filter(|q| !q.is_empty()) {
-                let source = &rows[i * n + q.start - positions.start..][..q.len()];
-                let to = &mut elements[output(q.start, *remainder)..];
-                match w.stride {
-                    1 => to[..source.len()].copy_from_slice(source),
-                    stride => to.iter_mut().step_by(stride).zip(source).for_each(|(y, x)| *y = *x),
-                }
+                let to = output(q.start, *remainder);
+                // bounded: two for each remainder
+                others.push([row, q.start - positions.start, to, q.len()]);
+            }
+        }
+        let mut whole = match whole.is_empty() {
+            true => [0; 3],
+            false => [whole.start - positions.start, output(whole.start, 0), whole.len()],
+        };
+        let outputs = others.iter().map(|other| other[2]);
+        let first = outputs.chain((whole[2] > 0).then_some(whole[1])).min().unwrap_or(0);
+        whole[1] = whole[1].saturating_sub(first);
+        others.iter_mut().for_each(|other| other[2] -= first);
+        Self { isa, stride: w.stride, output: first, whole, others }
+    }
+
+    /// Writes a line from rows of `n` elements, one for each remainder.
+    fn write(&self, (rows, n): (&[f32], usize), (at, y): (usize, &mut [f32])) {
+        let (stride, y) = (self.stride, &mut y[at..]);
+        let [from, to, len] = self.whole;
+        if len > 0 {
+            transpose(self.isa, [stride, len], (&rows[from..], n), (&mut y[to..], stride));
+        }
+        for &[row, from, to, len] in &self.others {
+            let (source, y) = (&rows[row * n + from..][..len], &mut y[to..]);
+            match stride {
+                1 => y[..len].copy_from_slice(source),
+                stride => y.iter_mut().step_by(stride).zip(source).for_each(|(y, x)| *y = *x),
             }
         }
     }

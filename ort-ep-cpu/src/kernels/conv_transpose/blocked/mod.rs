@@ -18,6 +18,7 @@ use ort_ep::{Packed, Threads};
 use ort_kernels::Isa;
 use ort_kernels::conv_f32::Axis;
 use ort_kernels::conv_nchwc::{Conv, Form, Start, suited};
+use ort_kernels::gemm;
 use ort_kernels::nchwc::Reorder;
 use ort_kernels::transpose::transpose;
 use ort_kernels::winograd::{Tile, Winograd, variant};
@@ -39,6 +40,10 @@ use crate::pieces::{Rows, wanted};
 const CHANNELS: usize = 128;
 /// The maximum rows of a part, unless a set of blocks has more: each part transforms the pixels again.
 const ROWS: usize = 512;
+
+/// The part of the time of products that a direct convolution in blocks takes at most, in multiply-adds: few positions
+/// do not fill the columns of a product.
+const FEW: [usize; 2] = [3, 4];
 
 /// Transformed filters of a set with more elements, 2 MiB, take much memory, and much longer to read than those of
 /// products: they must be faster than a direct convolution.
@@ -182,7 +187,7 @@ struct Choice {
 }
 
 impl Choice {
-    /// `None` if products that gather their right operands take less time, or no tile pays.
+    /// `None` if products that gather their right operands take less time.
     fn new(
         (isa, block): (Isa, usize),
         axes: &[Transposed; 3],
@@ -190,20 +195,21 @@ impl Choice {
         [c, m]: [usize; 2],
     ) -> Option<Self> {
         let sets = sets(axes, late).ok()?;
-        let (mut tiles, mut work, mut direct) = (Vec::new(), 0_usize, 0_usize);
+        let (mut tiles, mut work, mut products) = (Vec::new(), 0_usize, 0_usize);
         for set in &sets {
             let sizes = sizes((isa, block), set, [c, m]);
             let tile = paying_tile(&sizes);
-            let plain = sizes.direct();
-            work = work.saturating_add(tile.and_then(|_| sizes.by_tiles()).unwrap_or(plain));
-            // Products have no rows and terms that only fill blocks.
-            let (rows, channels) = (m * set.n_phases(), sizes.channels);
-            let plain = plain / sizes.filters * rows / channels * c;
-            direct = direct.saturating_add(plain);
+            let of_set = tile.and_then(|_| sizes.by_tiles()).unwrap_or(sizes.direct());
+            work = work.saturating_add(of_set);
+            // Products have no rows and terms that only fill blocks, but whole columns of tiles.
+            let columns = set.n_positions().next_multiple_of(gemm::variant(isa).nr);
+            let terms = c.saturating_mul(set.n_taps()).saturating_mul(columns);
+            let of_set = (m * set.n_phases()).saturating_mul(terms) / block;
+            products = products.saturating_add(of_set);
             tiles.push(tile); // bounded: by the sets
         }
-        let pays = tiles.iter().any(Option::is_some)
-            && work.saturating_mul(PRODUCTS[1]) <= direct.saturating_mul(PRODUCTS[0]);
+        let [most, of] = if tiles.iter().any(Option::is_some) { PRODUCTS } else { FEW };
+        let pays = work.saturating_mul(of) <= products.saturating_mul(most);
         pays.then_some(Self { late, sets, tiles, work })
     }
 }
