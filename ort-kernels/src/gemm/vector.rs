@@ -35,7 +35,7 @@ per_isa! {
 /// The same for other elements, which are read so much more slowly that software prefetch does not help, and dot
 /// products with contiguous columns.
 macro_rules! of_element {
-    ($($element:ident: $add_products:ident, $add_dots:ident;)+) => {$(
+    ($($element:ident: $add_products:ident, $add_dots:ident by $dot:ident;)+) => {$(
         per_isa! {
             pub(super) fn $add_products<FMA>(
                 left: (&Matrix<'_, $element>, $element),
@@ -50,16 +50,16 @@ macro_rules! of_element {
                 b: &Matrix<'_, $element>,
                 c: &mut [&mut [$element]],
             ) {
-                add_dots::<$element, FMA>(left, b, c);
+                add_dots::<$element, FMA>(left, b, c, $dot::<$element, FMA>);
             }
         }
     )+};
 }
 
 of_element! {
-    f64: add_products_f64, add_dots_f64;
-    i32: add_products_i32, add_dots_i32;
-    i64: add_products_i64, add_dots_i64;
+    f64: add_products_f64, add_dots_f64 by dot;
+    i32: add_products_i32, add_dots_i32 by exact_dot;
+    i64: add_products_i64, add_dots_i64 by exact_dot;
 }
 
 /// Column by column of B, for all rows.
@@ -68,12 +68,13 @@ fn add_dots<E: Element, const FMA: bool>(
     (a, alpha): (&Matrix<'_, E>, E),
     b: &Matrix<'_, E>,
     c: &mut [&mut [E]],
+    dot: impl Fn(&[E], &[E]) -> E,
 ) {
     let width = c.first().map_or(0, |c| c.len());
     for j in 0..width {
         let column = &b.from(0, j)[..a.columns];
         for (i, c) in c.iter_mut().enumerate() {
-            let sum = dot::<E, FMA>(&a.from(i, 0)[..a.columns], column);
+            let sum = dot(&a.from(i, 0)[..a.columns], column);
             c[j] = E::mul_add::<FMA>(alpha, sum, c[j]);
         }
     }
@@ -97,6 +98,16 @@ fn dot<E: Element, const FMA: bool>(x: &[E], y: &[E]) -> E {
         sum = E::mul_add::<FMA>(E::ONE, chain, sum);
     }
     for (x, y) in x_rest.iter().zip(y_rest) {
+        sum = E::mul_add::<FMA>(*x, *y, sum);
+    }
+    sum
+}
+
+/// The same of integers, whose sums have the same bits in any order: the compiler finds the best.
+#[inline(always)]
+fn exact_dot<E: Element, const FMA: bool>(x: &[E], y: &[E]) -> E {
+    let mut sum = E::zeroed();
+    for (x, y) in x.iter().zip(y) {
         sum = E::mul_add::<FMA>(*x, *y, sum);
     }
     sum

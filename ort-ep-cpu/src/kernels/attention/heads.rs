@@ -16,8 +16,9 @@ use super::pass::State;
 use super::scores::{Bias, KeyMask, Rule, Seen, Window, factor};
 use crate::cpu::{Cpu, READ, Team, floats};
 
-/// The most rows of a part: keys and values are packed once for all.
-const MAX_ROWS: usize = 128;
+/// The most rows of a part: keys and values are packed once for all. Half as many with a second-level cache below 1 MiB,
+/// or where a block of keys is computed of which each row sees a part.
+const MAX_ROWS: usize = 256;
 /// The same of heads that share keys and values.
 const MAX_SHARED: usize = 64;
 /// What it costs to answer a query, but for its products, in multiply-adds: a softmax, and its share
@@ -123,7 +124,8 @@ impl Heads {
 
     /// How many queries are in a part, but maybe for the last.
     fn n_queries(&self) -> usize {
-        self.q_len.min(MAX_ROWS)
+        let is_half = self.cpu.isa.avx512().is_none() || !self.rule.window.is_all();
+        self.q_len.min(if is_half { MAX_ROWS / 2 } else { MAX_ROWS })
     }
 
     /// The most rows of a part.
@@ -288,7 +290,7 @@ impl Heads {
             let keys = own.start.max(among.start)..own.end.min(among.end);
             (!keys.is_empty()).then_some(keys)
         };
-        if matches!(self.rule.window, Window::All) {
+        if self.rule.window.is_all() {
             // Every row sees the same.
             return keys_of(0).map(|keys| (keys, 0..place.n_rows()));
         }

@@ -18,8 +18,8 @@ use super::heads::{Heads, Operands, Place};
 use super::scores::Sinks;
 use crate::pieces::wanted;
 
-/// Keys of a block for many rows.
-const MANY_KEYS: usize = 256;
+/// Keys of a block for many rows: half as many with a second-level cache below 1 MiB.
+const MANY_KEYS: usize = 512;
 /// The same for a few rows, whose products are as fast with keys and values of the first-level cache.
 const FEW_KEYS: usize = 128;
 /// The most rows that are few.
@@ -57,7 +57,11 @@ struct Scratch<'s> {
 
 impl Heads {
     fn block(&self) -> usize {
-        let keys = if self.most_rows() > FEW { MANY_KEYS } else { FEW_KEYS };
+        let keys = match self.cpu.isa.avx512() {
+            _ if self.most_rows() <= FEW => FEW_KEYS,
+            Some(_) => MANY_KEYS,
+            None => MANY_KEYS / 2,
+        };
         keys.min(self.kv_len).max(1)
     }
 

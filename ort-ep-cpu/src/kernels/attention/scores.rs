@@ -189,6 +189,17 @@ pub(super) fn usual_scale(size: usize) -> f32 {
     (size as f32).sqrt().recip()
 }
 
+impl Window {
+    /// Whether every query may see all keys.
+    pub(super) const fn is_all(self) -> bool {
+        match self {
+            Self::All => true,
+            Self::CausalButLast { .. } => false,
+            Self::Sliding(window) => window.before.is_none() && window.after.is_none(),
+        }
+    }
+}
+
 impl Sliding {
     /// The keys that a query sees, of `len`.
     fn range(&self, len: usize, query: usize) -> Range<usize> {

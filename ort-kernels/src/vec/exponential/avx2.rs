@@ -271,41 +271,14 @@ kernel! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::formula;
+    use super::super::tests::{Kernel, have_the_bits_of_the_formulas};
     use super::*;
-    use crate::{Avx2, Isa};
-
-    /// Ordinary values, zeros, extremes, denormals and NaN.
-    fn values() -> impl Iterator<Item = f32> {
-        let special = [f32::NAN, f32::INFINITY, f32::MAX, 89.0, 20.0, 3.95, 1.0, 1e-40, 0.0];
-        let special = special.into_iter().flat_map(|x| [x, -x]);
-        (-4000..4000).map(|i| i as f32 * 0.027).chain(special)
-    }
-
-    #[track_caller]
-    fn equals(token: Avx2, kernel: fn(Avx2, &mut [f32]), formula: fn(f32) -> f32) {
-        // Whole groups of registers, and the rest of a group of any length.
-        let all: Vec<f32> = values().collect();
-        for len in [all.len(), 1, 7, 8, 9, 31, 33] {
-            let mut found = all[all.len() - len..].to_vec();
-            kernel(token, &mut found);
-            for (x, found) in all[all.len() - len..].iter().zip(found) {
-                let expected = formula(*x);
-                let is_same = found.to_bits() == expected.to_bits();
-                assert!(is_same || found.is_nan() && expected.is_nan(), "{x}: {found} {expected}");
-            }
-        }
-    }
+    use crate::Isa;
 
     #[test]
     fn registers_have_the_bits_of_the_formulas() {
         let Some(token) = Isa::best().avx2() else { return };
-        equals(token, exp, formula::exp::<true>);
-        equals(token, sigmoid, formula::sigmoid::<true>);
-        equals(token, tanh, formula::tanh::<true>);
-        equals(token, erf, formula::erf::<true>);
-        equals(token, gelu, formula::gelu::<true>);
-        equals(token, gelu_tanh, formula::gelu_tanh::<true>);
-        equals(token, |token, x| silu(token, x, 1.7), |x| x * formula::sigmoid::<true>(1.7 * x));
+        let kernels: [Kernel<_>; 6] = [exp, sigmoid, tanh, erf, gelu, gelu_tanh];
+        have_the_bits_of_the_formulas(token, kernels, silu);
     }
 }

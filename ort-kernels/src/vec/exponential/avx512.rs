@@ -1,14 +1,16 @@
 //! With a single instruction for scaling by a power of two.
 
 use std::arch::x86_64::{
-    __m512, _CMP_LT_OQ, _mm512_abs_ps, _mm512_add_epi32, _mm512_add_ps, _mm512_and_ps,
+    __m512, _CMP_GE_OQ, _CMP_LT_OQ, _mm512_abs_ps, _mm512_add_epi32, _mm512_add_ps, _mm512_and_ps,
     _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_div_ps, _mm512_fmadd_ps,
     _mm512_mask_mov_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_ps,
     _mm512_scalef_ps, _mm512_set1_ps, _mm512_slli_epi32, _mm512_sub_ps,
 };
-use std::f32::consts::LOG2_E;
+use std::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
 
-use super::super::formula::{self, EXP, LN2_HIGH, LN2_LOW, ROUND};
+use super::super::formula::{
+    ERF_LARGE, ERF_SMALL, EXP, GELU_CUBE, GELU_SCALE, LN2_HIGH, LN2_LOW, ROUND,
+};
 use crate::isa::x86::{load16, store16};
 
 features! { Avx512 enabled
@@ -77,6 +79,25 @@ features! { Avx512 enabled
 }
 
 features! { Avx512 enabled
+    /// `erf x`.
+    #[inline]
+    fn erf16(x: __m512) -> __m512 {
+        let (one, size) = (_mm512_set1_ps(1.0), _mm512_abs_ps(x));
+        let clamped = _mm512_min_ps(_mm512_set1_ps(3.95), _mm512_max_ps(one, size));
+        let (shifted, rest) = reduced(polynomial(clamped, ERF_LARGE));
+        let n = _mm512_sub_ps(shifted, _mm512_set1_ps(ROUND));
+        let large = _mm512_sub_ps(one, _mm512_scalef_ps(_mm512_add_ps(rest, one), n));
+        let small = polynomial(_mm512_mul_ps(x, x), ERF_SMALL);
+        let small = _mm512_fmadd_ps(size, small, size);
+        // NaN is small.
+        let is_large = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(size, one);
+        // The magnitude has no sign.
+        let size = _mm512_mask_mov_ps(small, is_large, large);
+        _mm512_or_ps(size, _mm512_and_ps(x, _mm512_set1_ps(-0.0)))
+    }
+}
+
+features! { Avx512 enabled
     /// `x[i] = f(x[i])`.
     #[inline]
     fn each16(x: &mut [f32], f: impl Fn(__m512) -> __m512) {
@@ -111,27 +132,42 @@ kernel! {
 
 kernel! {
     /// See [`erf`](crate::vec::erf).
-    Avx512 => pub(in super::super) fn erf(x: &mut [f32]) {
-        for x in x {
-            *x = formula::erf::<true>(*x);
-        }
-    }
+    Avx512 => pub(in super::super) fn erf(x: &mut [f32]) { each16(x, |x| erf16(x)) }
 }
 
 kernel! {
     /// See [`gelu`](crate::vec::gelu).
     Avx512 => pub(in super::super) fn gelu(x: &mut [f32]) {
-        for x in x {
-            *x = formula::gelu::<true>(*x);
-        }
+        let (half, one) = (_mm512_set1_ps(0.5), _mm512_set1_ps(1.0));
+        each16(x, |x| {
+            let erf = erf16(_mm512_mul_ps(x, _mm512_set1_ps(FRAC_1_SQRT_2)));
+            _mm512_mul_ps(_mm512_mul_ps(half, x), _mm512_add_ps(one, erf))
+        });
     }
 }
 
 kernel! {
     /// See [`gelu_tanh`](crate::vec::gelu_tanh).
     Avx512 => pub(in super::super) fn gelu_tanh(x: &mut [f32]) {
-        for x in x {
-            *x = formula::gelu_tanh::<true>(*x);
-        }
+        let (cube, scale) = (_mm512_set1_ps(GELU_CUBE), _mm512_set1_ps(GELU_SCALE));
+        each16(x, |x| {
+            let square = _mm512_mul_ps(_mm512_mul_ps(cube, x), x);
+            let inner = _mm512_fmadd_ps(square, x, x);
+            _mm512_mul_ps(x, sigmoid16(_mm512_mul_ps(scale, inner)))
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Kernel, have_the_bits_of_the_formulas};
+    use super::*;
+    use crate::Isa;
+
+    #[test]
+    fn registers_have_the_bits_of_the_formulas() {
+        let Some(token) = Isa::best().avx512() else { return };
+        let kernels: [Kernel<_>; 6] = [exp, sigmoid, tanh, erf, gelu, gelu_tanh];
+        have_the_bits_of_the_formulas(token, kernels, silu);
     }
 }

@@ -2,3 +2,5 @@
 
 pub(super) mod avx2;
 pub(super) mod avx512;
+#[cfg(test)]
+mod tests;
