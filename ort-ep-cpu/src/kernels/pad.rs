@@ -198,6 +198,12 @@ fn write_segment(
 
 /// Fills `y` with repetitions of the value.
 fn fill(y: &mut [u8], value: &[u8]) {
+    match value.len() {
+        2 => return fill_words::<2>(y, value),
+        4 => return fill_words::<4>(y, value),
+        8 => return fill_words::<8>(y, value),
+        _ => {}
+    }
     if value.iter().all(|byte| *byte == value[0]) {
         return y.fill(value[0]);
     }
@@ -207,6 +213,16 @@ fn fill(y: &mut [u8], value: &[u8]) {
         let more = n.min(y.len() - n);
         y.copy_within(..more, n);
         n += more;
+    }
+}
+
+/// The same of a value of `N` bytes: a row has few of them at its ends.
+#[inline]
+fn fill_words<const N: usize>(y: &mut [u8], value: &[u8]) {
+    if let Some(&word) = value.first_chunk::<N>() {
+        for y in y.as_chunks_mut::<N>().0 {
+            *y = word;
+        }
     }
 }
 

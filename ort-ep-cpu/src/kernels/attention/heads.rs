@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::floats::{Float, Source};
 use super::pass::State;
-use super::scores::{Bias, KeyMask, Rule, Seen, Window, factor};
+use super::scores::{Bias, KeyMask, Rule, Seen, factor};
 use crate::cpu::{Cpu, READ, Team, floats};
 
 /// The most rows of a part: keys and values are packed once for all. Half as many with a second-level cache below 1 MiB,
