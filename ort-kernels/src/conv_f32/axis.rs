@@ -105,7 +105,7 @@ impl Axis {
 
     /// The part of `outputs` that reads an input with `tap`.
     #[inline(always)]
-    pub(crate) fn inside(&self, outputs: &Range<usize>, tap: usize) -> Range<usize> {
+    pub fn inside(&self, outputs: &Range<usize>, tap: usize) -> Range<usize> {
         let Range { start, end } = *outputs;
         // As in `taps`.
         if start < end && self.at(start, tap).is_some() && self.at(end - 1, tap).is_some() {

@@ -2,6 +2,7 @@
 //! their addresses would not fit the general registers.
 
 use super::{QUAD, Rows, Signs, Start, Tile, To, Variant, from_sums};
+use crate::isa::{FIRST_LEVEL, prefetch};
 use crate::isa::x86::{load_bytes, load_bytes64, store_bytes, store_bytes32};
 use crate::quantize::requantize::x86::scaled;
 use crate::quantize::{Requantize, Scales};
@@ -25,6 +26,10 @@ const MR: usize = 10;
 const NR: usize = 32;
 /// Bytes per register.
 const BYTES: usize = 64;
+/// Bytes of B that are fetched ahead of their use: what comes from memory while they are multiplied. Panels of few terms
+/// stay in the first-level cache.
+const AHEAD: usize = 2 << 10;
+const FEW: usize = 128;
 
 pub(super) fn tile(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
     if let To::AnyQuantized(..) = tile.to {
@@ -180,7 +185,11 @@ kernel! {
             sums[0] = row::<SIGNED>(sums[0], whole[0], b);
             b = &[];
         }
+        let ahead = if rows.k < FEW { 0 } else { AHEAD };
         for (i, b) in b.iter().enumerate() {
+            for line in b {
+                prefetch::<FIRST_LEVEL>(line.as_ptr().wrapping_add(ahead).cast());
+            }
             let lanes = [load_bytes64(&b[0]), load_bytes64(&b[1])];
             for r in 0..R {
                 let a = _mm512_set1_epi32(i32::from_le_bytes(whole[r][i]));

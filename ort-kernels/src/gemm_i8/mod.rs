@@ -16,8 +16,8 @@
 //! no unsigned A saturates; [`row_masks`] says the same about signed A. The other quads are widened to 16 bits first,
 //! which takes half as long again.
 //!
-//! **Loops.** As many rows of A as the first-level cache holds ▸ panels of B, `nr` columns wide ▸ tiles of
-//! at most `mr` rows, `n_tiles` at a time. `k` advances by four.
+//! **Loops.** As many rows of A as the first-level cache holds, or the second-level one if B is larger ▸ panels of B, `nr`
+//! columns wide ▸ tiles of at most `mr` rows, `n_tiles` at a time. `k` advances by four.
 //!
 //! ```
 //! use ort_kernels::Isa;
@@ -59,8 +59,12 @@ const MAX_NR: usize = 32;
 /// The least rows and terms for which matrix tiles are faster than dot products, on a Sapphire Rapids.
 const TILED_ROWS: usize = 5;
 const TILED_K: usize = 33;
-/// Bytes of A that are multiplied with all panels before the next rows.
+/// Bytes of A that are multiplied with all panels before the next rows, in the first-level cache; and where the panels
+/// do not fit the second-level cache, so that few blocks read them.
 const BLOCK_BYTES: usize = 16 << 10;
+const LARGE_BLOCK_BYTES: usize = 256 << 10;
+/// Bytes of panels that do not fit the second-level cache.
+const FAR: usize = 1 << 20;
 
 /// Which operand is signed; the other is unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,6 +219,14 @@ pub fn variant(isa: Isa) -> Variant {
     best(isa)
 }
 
+/// The rows of A that are multiplied with all panels of B before the next, if those do not fit the second-level cache.
+#[must_use]
+pub fn rows_of_far(isa: Isa, k: usize, n: usize) -> Option<usize> {
+    let variant @ Variant { mr, nr, n_tiles, .. } = best(isa);
+    let is_far = n.div_ceil(nr).saturating_mul(variant.panel_len(k)) > FAR;
+    is_far.then(|| (LARGE_BLOCK_BYTES / k.max(1) / mr).max(n_tiles) * mr)
+}
+
 /// One product; threads share it, and each computes its rows and columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Gemm<'a> {
@@ -276,7 +288,8 @@ impl Gemm<'_> {
         assert_eq!(columns.start % nr, 0, "columns start inside a panel");
         let panel_len = variant.panel_len(self.k);
         let b = &self.b[columns.start / nr * panel_len..];
-        let block = (BLOCK_BYTES / self.k.max(1) / mr).max(n_tiles) * mr;
+        let near = || (BLOCK_BYTES / self.k.max(1) / mr).max(n_tiles) * mr;
+        let block = rows_of_far(isa, self.k, columns.len()).unwrap_or_else(near);
         let (n_rows, n_columns) =
             if is_blocked { (block, columns.len()) } else { (mr * n_tiles, nr) };
         // Loops without divisions, which would take as long as a short row.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use ort_ep::{Packed, Recipe, Threads};
 use ort_kernels::Isa;
 use ort_kernels::gemm_i8::{
-    Bytes, Gemm, Signs, Start, Zeros, pack_b_while, packed_b_len, row_sum, variant,
+    Bytes, Gemm, Signs, Start, Zeros, pack_b_while, packed_b_len, row_sum, rows_of_far, variant,
 };
 use ort_kernels::transpose::Transposed;
 use ort_tensor::{AlignedBuf, go_on};
@@ -16,6 +16,7 @@ use crate::bytes::rows_at_once;
 use crate::cpu::{Team, n_parts};
 use crate::kernels::Compiler;
 use crate::pieces::wanted;
+use crate::run::{Run, by_run};
 
 /// The overhead of a result in addition to its sum, in f32 multiply-adds.
 const COST: usize = 8;
@@ -55,9 +56,15 @@ pub(super) fn scratch_len(isa: Isa, geometry: &Geometry) -> usize {
     rows_len(isa, geometry) + rows_at_once(isa, geometry.k) * geometry.filters
 }
 
+/// The rows that a thread gathers at a time if no sums are stored: more where the weights are not in a near cache.
+fn n_gathered(isa: Isa, geometry: &Geometry) -> usize {
+    let far = rows_of_far(isa, padded(geometry.k), geometry.filters);
+    rows_at_once(isa, geometry.k).max(far.unwrap_or(0))
+}
+
 /// Elements of scratch for the rows that a thread gathers at a time.
 fn rows_len(isa: Isa, geometry: &Geometry) -> usize {
-    rows_at_once(isa, geometry.k) * padded(geometry.k) / 4
+    n_gathered(isa, geometry) * padded(geometry.k) / 4
 }
 
 /// The length of gathered rows, in whole quads: what follows a row is multiplied by the zeros that pad the weights.
@@ -127,6 +134,7 @@ fn part<T>(
         if is_direct {
             return gemm.run_quantized(rows, 0..n, &requantize, y);
         }
+        let n_rows = n_gathered(isa, geometry);
         for (first, y) in rows.clone().step_by(n_rows).zip(y.chunks_mut(n_rows * n)) {
             let block = first..rows.end.min(first + n_rows);
             gather(geometry, operands, image, (block.clone(), &mut *read));
@@ -189,51 +197,40 @@ fn gather_line(
 ) {
     let ([axis0, axis1, axis2], channels) = (&geometry.axes, geometry.channels);
     let (at0, at1) = (line / axis1.output, line % axis1.output);
-    let len = axis2.kernel * channels;
+    let (len, row_len) = (axis2.kernel * channels, padded(geometry.k));
+    // The outputs whose pixels are adjacent and inside the image: they are copied together.
+    let whole = match axis2.dilation {
+        1 => axis2.inside(&axis2.inside(&outputs, 0), axis2.kernel - 1),
+        _ => outputs.end..outputs.end,
+    };
     for t in 0..axis0.kernel * axis1.kernel {
         let (t0, t1) = (t / axis1.kernel, t % axis1.kernel);
-        let rows = read.chunks_exact_mut(padded(geometry.k)).map(|row| &mut row[t * len..][..len]);
+        let own = |at: usize| (at - outputs.start) * row_len + t * len;
         let Some((i0, i1)) = axis0.at(at0, t0).zip(axis1.at(at1, t1)) else {
-            rows.for_each(|row| row.fill(operands.x_zero));
+            outputs.clone().for_each(|at| read[own(at)..][..len].fill(operands.x_zero));
             continue;
         };
         let line = &image[(i0 * axis1.input + i1) * axis2.input * channels..];
-        for (at, row) in outputs.clone().zip(rows) {
-            // Adjacent pixels, if all are inside the image, are copied together.
-            let ends = axis2.at(at, 0).zip(axis2.at(at, axis2.kernel - 1));
-            match ends.filter(|_| axis2.dilation == 1) {
-                Some((first, _)) => copy(&line[first * channels..][..len], row),
-                None => {
-                    for (t2, pixel) in row.chunks_exact_mut(channels).enumerate() {
-                        match axis2.at(at, t2) {
-                            Some(i2) => copy(&line[i2 * channels..][..channels], pixel),
-                            None => pixel.fill(operands.x_zero),
-                        }
-                    }
+        for at in (outputs.start..whole.start).chain(whole.end..outputs.end) {
+            let row = &mut read[own(at)..][..len];
+            for (t2, pixel) in row.chunks_exact_mut(channels).enumerate() {
+                match axis2.at(at, t2) {
+                    Some(i2) => pixel.copy_from_slice(&line[i2 * channels..][..channels]),
+                    None => pixel.fill(operands.x_zero),
                 }
             }
+        }
+        if let Some(first) = axis2.at(whole.start, 0).filter(|_| !whole.is_empty()) {
+            let from = (&line[first * channels..], axis2.stride * channels);
+            let to = (&mut read[own(whole.start)..], row_len);
+            by_run!(len => copy_runs(from, to, whole.len()));
         }
     }
 }
 
-/// Copies a few bytes as two overlapping halves: a call takes longer.
-#[inline]
-fn copy(from: &[u8], to: &mut [u8]) {
-    match from.len() {
-        4..=8 => copy_ends::<4>(from, to),
-        9..=16 => copy_ends::<8>(from, to),
-        17..=32 => copy_ends::<16>(from, to),
-        33..=64 => copy_ends::<32>(from, to),
-        _ => to.copy_from_slice(from),
-    }
-}
-
-#[inline]
-fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
-    if let (Some(first), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
-        *to = *first;
-    }
-    if let (Some(last), Some(to)) = (from.last_chunk::<N>(), to.last_chunk_mut::<N>()) {
-        *to = *last;
+/// Copies `n` runs that are so far apart.
+fn copy_runs(run: impl Run, (x, x_step): (&[u8], usize), (y, y_step): (&mut [u8], usize), n: usize) {
+    for i in 0..n {
+        run.copy(&x[i * x_step..], &mut y[i * y_step..]);
     }
 }
