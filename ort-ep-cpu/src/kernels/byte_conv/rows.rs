@@ -16,7 +16,6 @@ use crate::bytes::rows_at_once;
 use crate::cpu::{Team, n_parts};
 use crate::kernels::Compiler;
 use crate::pieces::wanted;
-use crate::run::{Run, by_run};
 
 /// The overhead of a result in addition to its sum, in f32 multiply-adds.
 const COST: usize = 8;
@@ -223,14 +222,39 @@ fn gather_line(
         if let Some(first) = axis2.at(whole.start, 0).filter(|_| !whole.is_empty()) {
             let from = (&line[first * channels..], axis2.stride * channels);
             let to = (&mut read[own(whole.start)..], row_len);
-            by_run!(len => copy_runs(from, to, whole.len()));
+            let what = (len, whole.len());
+            // A few bytes are copied as two overlapping halves: a call takes longer.
+            match len {
+                4..=8 => copy_runs(copy_ends::<4>, what, from, to),
+                9..=16 => copy_runs(copy_ends::<8>, what, from, to),
+                17..=32 => copy_runs(copy_ends::<16>, what, from, to),
+                33..=64 => copy_runs(copy_ends::<32>, what, from, to),
+                65..=128 => copy_runs(copy_ends::<64>, what, from, to),
+                _ => copy_runs(|from, to| to.copy_from_slice(from), what, from, to),
+            }
         }
     }
 }
 
-/// Copies `n` runs that are so far apart.
-fn copy_runs(run: impl Run, (x, x_step): (&[u8], usize), (y, y_step): (&mut [u8], usize), n: usize) {
+/// Copies `n` runs of `len` bytes that are so far apart.
+#[inline(always)]
+fn copy_runs(
+    copy: impl Fn(&[u8], &mut [u8]),
+    (len, n): (usize, usize),
+    (x, x_step): (&[u8], usize),
+    (y, y_step): (&mut [u8], usize),
+) {
     for i in 0..n {
-        run.copy(&x[i * x_step..], &mut y[i * y_step..]);
+        copy(&x[i * x_step..][..len], &mut y[i * y_step..][..len]);
+    }
+}
+
+#[inline(always)]
+fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
+    if let (Some(first), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
+        *to = *first;
+    }
+    if let (Some(last), Some(to)) = (from.last_chunk::<N>(), to.last_chunk_mut::<N>()) {
+        *to = *last;
     }
 }

@@ -367,9 +367,14 @@ impl Kernel for ConvTransposeKernel {
     }
 
     fn variant(&self) -> &'static str {
-        if self.blocked.is_some() {
-            return named!(self.cpu.isa => "conv_transpose_winograd": "avx512_28x1", "avx2_6x2", "neon_6x2", "simd128_4x1", "generic");
+        match &self.blocked {
+            Some(blocked) if blocked.has_tiles() => {
+                named!(self.cpu.isa => "conv_transpose_winograd": "avx512_28x1", "avx2_6x2", "neon_6x2", "simd128_4x1", "generic")
+            }
+            Some(_) => {
+                named!(self.cpu.isa => "conv_transpose_nchwc": "avx512_6x4", "avx2_6x2", "neon_6x2", "simd128_4x1", "generic")
+            }
+            None => named!(self.cpu.isa => "conv_transpose_f32": tile),
         }
-        named!(self.cpu.isa => "conv_transpose_f32": tile)
     }
 }

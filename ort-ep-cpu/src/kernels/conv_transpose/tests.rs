@@ -110,6 +110,29 @@ const BLOCKED: [Sizes<'_>; 14] = [
     (1, &[2, 64, 1, 333], &[64, 64, 1, 4], &[("strides", &[1, 2]), ("pads", &[0, 1, 0, 1])]),
 ];
 
+/// Those that are computed in blocks because they have few positions.
+const FEW: [Sizes<'_>; 4] = [
+    (1, &[1, 100, 1, 1], &[100, 64, 4, 4], &[]),
+    (2, &[3, 64, 1, 2], &[64, 20, 3, 3], &[("strides", &[2, 2]), ("pads", &[0, 1, 1, 1])]),
+    (1, &[1, 48, 3, 3], &[48, 40, 4, 4], &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1])]),
+    (1, &[1, 32, 5], &[32, 24, 2], &[("strides", &[2])]),
+];
+
+#[test]
+fn few_positions_are_in_blocks() {
+    for (group, x, w, attrs) in FEW {
+        let case = Case::new("ConvTranspose", 11).attr("group", Attr::Int(group));
+        let case = case.input(integers(x)).weight(integers(w));
+        let case = attrs
+            .iter()
+            .fold(case, |case, (name, ints)| case.attr(name, Attr::Ints(ints.to_vec())));
+        let is_blocked = case.variant().starts_with("conv_transpose_nchwc/");
+        assert!(is_blocked || Isa::best() == Isa::Generic, "{x:?} {w:?}");
+        case.clone().check(exact);
+        case.weight(integers(&[w[1] * usize::try_from(group).unwrap()])).check(exact);
+    }
+}
+
 #[test]
 fn sums_in_blocks_are_within_the_bound_of_their_tiles() {
     for (group, x, w, attrs) in BLOCKED {

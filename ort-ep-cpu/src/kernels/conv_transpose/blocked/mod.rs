@@ -6,7 +6,8 @@
 //!     strip[(m, r), q] = blocks[(m, r), q]
 //!     y[m, stride·q + r − pad] = strip[(m, r), q]
 //! ```
-//! `x` is copied in blocks of channels before. Long rows of one dimension are taken as columns.
+//! `x` is copied in blocks of channels before. Long rows of one dimension are taken as columns. Few positions, which do
+//! not fill the columns of a product, are computed so without Winograd's algorithm, too.
 
 // collects are bounded: by the sets and remainders of a kernel
 
@@ -103,6 +104,11 @@ impl Blocked {
         }
         let weights = packing.pack(compiler, (op.group, &axes, late))?;
         Some((Self { block, tiles, weights }, late))
+    }
+
+    /// Whether some remainders are computed by Winograd's algorithm.
+    pub(super) fn has_tiles(&self) -> bool {
+        self.tiles.iter().any(Option::is_some)
     }
 
     /// Output channels per part: all, or a multiple that fills sets of blocks.
