@@ -2,8 +2,8 @@
 //! their addresses would not fit the general registers.
 
 use super::{QUAD, Rows, Signs, Start, Tile, To, Variant, from_sums};
-use crate::isa::{FIRST_LEVEL, prefetch};
 use crate::isa::x86::{load_bytes, load_bytes64, store_bytes, store_bytes32};
+use crate::isa::{FIRST_LEVEL, prefetch};
 use crate::quantize::requantize::x86::scaled;
 use crate::quantize::{Requantize, Scales};
 use crate::{Avx512Vnni, Isa};
@@ -98,6 +98,17 @@ features! { Avx512Vnni enabled
     }
 }
 
+features! { Avx512Vnni enabled
+    /// Loads two lines, and prefetches those that are `ahead` bytes behind them.
+    #[inline]
+    fn fetch(b: &[[u8; BYTES]; 2], ahead: usize) -> [__m512i; 2] {
+        for line in b {
+            prefetch::<FIRST_LEVEL>(line.as_ptr().wrapping_add(ahead).cast());
+        }
+        [load_bytes64(&b[0]), load_bytes64(&b[1])]
+    }
+}
+
 /// 32 sums.
 pub(super) type Row = [__m512i; 2];
 
@@ -187,10 +198,7 @@ kernel! {
         }
         let ahead = if rows.k < FEW { 0 } else { AHEAD };
         for (i, b) in b.iter().enumerate() {
-            for line in b {
-                prefetch::<FIRST_LEVEL>(line.as_ptr().wrapping_add(ahead).cast());
-            }
-            let lanes = [load_bytes64(&b[0]), load_bytes64(&b[1])];
+            let lanes = fetch(b, ahead);
             for r in 0..R {
                 let a = _mm512_set1_epi32(i32::from_le_bytes(whole[r][i]));
                 for w in 0..2 {
