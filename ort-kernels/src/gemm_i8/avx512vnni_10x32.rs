@@ -26,10 +26,10 @@ const MR: usize = 10;
 const NR: usize = 32;
 /// Bytes per register.
 const BYTES: usize = 64;
-/// Bytes of B that are fetched ahead of their use: what comes from memory while they are multiplied. Panels of few terms
-/// stay in the first-level cache.
+/// Bytes of B that are fetched ahead of their use: what comes from memory while they are multiplied. Panels of fewer
+/// terms than these stay in the first-level cache.
 const AHEAD: usize = 2 << 10;
-const FEW: usize = 128;
+const FEW: usize = 1024;
 
 pub(super) fn tile(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
     if let To::AnyQuantized(..) = tile.to {

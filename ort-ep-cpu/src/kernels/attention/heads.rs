@@ -122,10 +122,12 @@ impl Heads {
         if self.shared * self.q_len <= MAX_SHARED { self.shared } else { 1 }
     }
 
-    /// How many queries are in a part, but maybe for the last.
+    /// How many queries are in a part, but maybe for the last: many, unless there would be few parts for the threads.
     fn n_queries(&self) -> usize {
-        let is_half = self.cpu.isa.avx512().is_none() || !self.rule.window.is_all();
-        self.q_len.min(if is_half { MAX_ROWS / 2 } else { MAX_ROWS })
+        let of_parts = |n: usize| self.q_len.div_ceil(self.q_len.div_ceil(n).max(1));
+        let is_near = self.cpu.isa.avx512().is_none() || !self.rule.window.is_all();
+        let many = of_parts(MAX_ROWS);
+        if is_near || self.n_parts_of(many) < ENOUGH { of_parts(MAX_ROWS / 2) } else { many }
     }
 
     /// The most rows of a part.
@@ -134,7 +136,12 @@ impl Heads {
     }
 
     fn n_parts(&self) -> usize {
-        self.batch * (self.heads / self.together()) * self.q_len.div_ceil(self.n_queries().max(1))
+        self.n_parts_of(self.n_queries())
+    }
+
+    /// The number of parts of so many queries each.
+    fn n_parts_of(&self, n_queries: usize) -> usize {
+        self.batch * (self.heads / self.together()) * self.q_len.div_ceil(n_queries.max(1))
     }
 
     /// How many pieces of the keys a part goes through apart.

@@ -57,17 +57,30 @@ const CASES: [Sizes<'_>; 35] = [
     (1, &[1, 0, 3, 3], &[0, 2, 2, 2], &[]),
 ];
 
+/// Checks a convolution with and without a bias, and which kernel it has where there are vectors.
+#[track_caller]
+fn check(
+    (group, x, w, attrs): Sizes<'_>,
+    kernel: Option<&str>,
+    options: CpuOptions,
+    is_close: impl Fn(f64, f64) -> bool,
+) {
+    let case = Case::new("ConvTranspose", 11).attr("group", Attr::Int(group)).options(options);
+    let case = case.input(integers(x)).weight(integers(w));
+    let with_ints =
+        |case: Case, (name, ints): &(&str, &[i64])| case.attr(name, Attr::Ints(ints.to_vec()));
+    let case = attrs.iter().fold(case, with_ints);
+    let is_expected = kernel.is_none_or(|name| case.variant().starts_with(name));
+    assert!(is_expected || Isa::best() == Isa::Generic, "{x:?} {w:?}: {}", case.variant());
+    case.clone().check(&is_close);
+    case.weight(integers(&[w[1] * usize::try_from(group).unwrap()])).check(&is_close);
+}
+
 #[test]
 fn sums_of_small_integers_are_exact() {
     let options = CpuOptions { winograd: false, ..CpuOptions::default() };
     for (group, x, w, attrs) in CASES {
-        let case = Case::new("ConvTranspose", 11).attr("group", Attr::Int(group)).options(options);
-        let case = case.input(integers(x)).weight(integers(w));
-        let case = attrs
-            .iter()
-            .fold(case, |case, (name, ints)| case.attr(name, Attr::Ints(ints.to_vec())));
-        case.clone().check(exact);
-        case.weight(integers(&[w[1] * usize::try_from(group).unwrap()])).check(exact);
+        check((group, x, w, attrs), None, options, exact);
     }
 }
 
@@ -121,31 +134,18 @@ const FEW: [Sizes<'_>; 4] = [
 #[test]
 fn few_positions_are_in_blocks() {
     for (group, x, w, attrs) in FEW {
-        let case = Case::new("ConvTranspose", 11).attr("group", Attr::Int(group));
-        let case = case.input(integers(x)).weight(integers(w));
-        let case = attrs
-            .iter()
-            .fold(case, |case, (name, ints)| case.attr(name, Attr::Ints(ints.to_vec())));
-        let is_blocked = case.variant().starts_with("conv_transpose_nchwc/");
-        assert!(is_blocked || Isa::best() == Isa::Generic, "{x:?} {w:?}");
-        case.clone().check(exact);
-        case.weight(integers(&[w[1] * usize::try_from(group).unwrap()])).check(exact);
+        for winograd in [true, false] {
+            let options = CpuOptions { winograd, ..CpuOptions::default() };
+            check((group, x, w, attrs), Some("conv_transpose_nchwc/"), options, exact);
+        }
     }
 }
 
 #[test]
 fn sums_in_blocks_are_within_the_bound_of_their_tiles() {
-    for (group, x, w, attrs) in BLOCKED {
-        let case = Case::new("ConvTranspose", 11).attr("group", Attr::Int(group));
-        let case = case.input(integers(x)).weight(integers(w));
-        let case = attrs
-            .iter()
-            .fold(case, |case, (name, ints)| case.attr(name, Attr::Ints(ints.to_vec())));
-        let is_blocked = case.variant().starts_with("conv_transpose_winograd/");
-        assert!(is_blocked || Isa::best() == Isa::Generic, "{x:?} {w:?}");
+    for sizes @ (_, _, w, _) in BLOCKED {
         let bound = bound_of_tiles(u16::try_from(w[0]).unwrap(), [3, 3]);
-        case.clone().check(within(bound));
-        case.weight(integers(&[w[1] * usize::try_from(group).unwrap()])).check(within(bound));
+        check(sizes, Some("conv_transpose_winograd/"), CpuOptions::default(), within(bound));
     }
 }
 

@@ -79,10 +79,10 @@ fn plane_axes(set: &Set) -> [Axis; 2] {
 impl Blocked {
     /// The packed weights, and the numbers of late remainders; `None` if it does not pay.
     pub(super) fn new(compiler: &Compiler<'_>, op: &ConvTranspose) -> Option<(Self, [usize; 3])> {
-        let Cpu { isa, .. } = compiler.cpu;
-        let weights = compiler.constant(1).filter(|_| compiler.cpu.winograd)?;
+        let cpu @ Cpu { isa, .. } = compiler.cpu;
+        let weights = compiler.constant(1)?;
         let &[channels, m, ..] = weights.shape() else { return None };
-        let (block, c) = (compiler.cpu.block(), channels / op.group);
+        let (block, c) = (cpu.block(), channels / op.group);
         let is_plane = weights.shape().len() <= 4;
         if weights.is_empty() || !is_plane || c < block || suited(isa, block) == Isa::Generic {
             return None;
@@ -91,7 +91,7 @@ impl Blocked {
         let x: Vec<usize> = dims.iter().map(|dim| dim.known().unwrap_or(SIDE)).collect();
         let (_, axes) = shape_and_axes(op, &x, weights.shape()).ok()?;
         let late = axes.map(|axis| axis.pad % axis.stride);
-        let choices = [[0; 3], late].map(|late| Choice::new((isa, block), &axes, late, [c, m]));
+        let choices = [[0; 3], late].map(|late| Choice::new(cpu, &axes, late, [c, m]));
         let Choice { late, sets, tiles, .. } =
             choices.into_iter().flatten().min_by_key(|choice| choice.work)?;
         let kernel = axes.map(|axis| axis.kernel);
@@ -194,17 +194,12 @@ struct Choice {
 
 impl Choice {
     /// `None` if products that gather their right operands take less time.
-    fn new(
-        (isa, block): (Isa, usize),
-        axes: &[Transposed; 3],
-        late: [usize; 3],
-        [c, m]: [usize; 2],
-    ) -> Option<Self> {
-        let sets = sets(axes, late).ok()?;
+    fn new(cpu: Cpu, axes: &[Transposed; 3], late: [usize; 3], [c, m]: [usize; 2]) -> Option<Self> {
+        let (sets, isa, block) = (sets(axes, late).ok()?, cpu.isa, cpu.block());
         let (mut tiles, mut work, mut products) = (Vec::new(), 0_usize, 0_usize);
         for set in &sets {
             let sizes = sizes((isa, block), set, [c, m]);
-            let tile = paying_tile(&sizes);
+            let tile = paying_tile(&sizes).filter(|_| cpu.winograd);
             let of_set = tile.and_then(|_| sizes.by_tiles()).unwrap_or(sizes.direct());
             work = work.saturating_add(of_set);
             // Products have no rows and terms that only fill blocks, but whole columns of tiles.
