@@ -1,8 +1,7 @@
 //! The image of a convolution as the right operand of a product, generated panel by panel.
 
-use super::Axis;
+use super::{Axis, patches::patches};
 use crate::gemm::{Matrix, Panels, Slice, by_width, each_panel};
-use crate::transpose::transpose;
 use std::ops::Range;
 
 /// `B[(c, t), p] = x[c, s·p + d·t − pad]`, zero outside: row `(c, t)` for channel and tap, column
@@ -28,6 +27,43 @@ struct Run {
     outputs: Range<usize>,
     /// The column of the panel at which the run starts.
     column: usize,
+}
+
+/// The runs of a panel. For loops over them compile to the instruction set of the caller; closures might not.
+struct Runs {
+    /// Of an output.
+    height: usize,
+    width: usize,
+    /// The first position, and those to come.
+    start: usize,
+    rest: Range<usize>,
+}
+
+impl Iterator for Runs {
+    type Item = Run;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Run> {
+        let Range { start, end } = self.rest;
+        if start >= end {
+            return None;
+        }
+        let (row, first) = (start / self.width, start % self.width);
+        let last = self.width.min(first + end - start);
+        self.rest.start += last - first;
+        let row = [row / self.height, row % self.height];
+        Some(Run { row, outputs: first..last, column: start - self.start })
+    }
+}
+
+impl Run {
+    /// The outputs inside of a range along each axis.
+    fn inside(&self, [d, h, w]: &[Range<usize>; 3]) -> Range<usize> {
+        let Range { start, end } = self.outputs;
+        let is_row = d.contains(&self.row[0]) && h.contains(&self.row[1]);
+        let (from, to) = (w.start.max(start), w.end.min(end));
+        if is_row && from < to { from..to } else { end..end }
+    }
 }
 
 impl<'a> Columns<'a> {
@@ -153,33 +189,84 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// One run for all taps along the last axis, of every channel: patches of rows that are adjacent
-    /// in the image, transposed. Returns whether it was written, which only a run without padding is.
-    fn write_patches<const NR: usize>(
-        &self,
-        run: &Run,
-        tap: [usize; 2],
-        slice: &Slice,
-        panel: &mut [[f32; NR]],
-    ) -> bool {
-        let [d, h, w] = &self.axes;
-        let (first, last) = (w.at(run.outputs.start, 0), w.at(run.outputs.end - 1, w.kernel - 1));
-        let z_and_y = d.at(run.row[0], tap[0]).zip(h.at(run.row[1], tap[1]));
-        let (Some((z, y)), Some(x), Some(_)) = (z_and_y, first, last) else { return false };
-        let first = (z * h.input + y) * w.input + x;
-        let plane = d.input * h.input * w.input;
-        for c in 0..self.channels {
-            let row = c * self.taps() + (tap[0] * h.kernel + tap[1]) * w.kernel;
-            let skipped = slice.k.start.saturating_sub(row);
-            let end = w.kernel.min(slice.k.end.saturating_sub(row));
-            if skipped < end {
-                let x = &self.input[c * plane + first + skipped..];
-                let size = [run.outputs.len(), end - skipped];
-                let panel = panel[row + skipped - slice.k.start..].as_flattened_mut();
-                transpose(slice.isa, size, (x, w.stride), (&mut panel[run.column..], NR));
+    /// The runs of a panel of `nr` columns that starts at a position.
+    #[inline(always)]
+    fn runs(&self, start: usize, nr: usize) -> Runs {
+        let [_, h, w] = &self.axes;
+        let rest = start..self.n().min(start + nr);
+        Runs { height: h.output, width: w.output, start, rest }
+    }
+
+    /// One run.
+    #[inline(always)]
+    fn write_taps<const NR: usize>(&self, run: &Run, k: &Range<usize>, panel: &mut [[f32; NR]]) {
+        let height = self.axes[1].kernel;
+        for line in self.lines_of(k).into_iter().flatten() {
+            for x in self.taps_of(line, k).into_iter().flatten() {
+                self.write_run(run, [line / height, line % height, x], k, panel);
             }
         }
-        true
+    }
+
+    /// A panel, if the taps of a line read adjacent inputs: those of positions that do with every tap are transposed.
+    #[inline(always)]
+    fn write_lines<const NR: usize>(&self, slice: &Slice, panel: &mut [[f32; NR]]) {
+        let interior = self.axes.map(|axis| axis.interior());
+        let (mut starts, mut n_inside) = ([0; NR], 0);
+        for run in self.runs(slice.column, NR) {
+            let inside = run.inside(&interior);
+            let first = self.first_input([run.row[0], run.row[1], inside.start]);
+            let column = run.column + inside.start - run.outputs.start;
+            for (i, start) in starts[column..][..inside.len()].iter_mut().enumerate() {
+                *start = first + i * self.axes[2].stride;
+            }
+            n_inside += inside.len();
+        }
+        if n_inside > 0 {
+            self.transpose_lines(&starts, slice, panel);
+        }
+        for run in self.runs(slice.column, NR) {
+            let inside = run.inside(&interior);
+            for outputs in [run.outputs.start..inside.start, inside.end..run.outputs.end] {
+                if !outputs.is_empty() {
+                    let column = run.column + outputs.start - run.outputs.start;
+                    let run = Run { row: run.row, outputs, column };
+                    self.write_taps(&run, &slice.k, panel);
+                }
+            }
+        }
+    }
+
+    /// The input that an output reads with the first tap, or 0 if that is padding.
+    #[inline(always)]
+    fn first_input(&self, output: [usize; 3]) -> usize {
+        let [d, h, w] = &self.axes;
+        let at = |axis: &Axis, output| axis.at(output, 0).unwrap_or_default();
+        (at(d, output[0]) * h.input + at(h, output[1])) * w.input + at(w, output[2])
+    }
+
+    /// Every line of taps of every channel that has a row in the slice: the inputs from `starts` on.
+    #[inline(always)]
+    fn transpose_lines<const NR: usize>(
+        &self,
+        starts: &[usize; NR],
+        slice: &Slice,
+        panel: &mut [[f32; NR]],
+    ) {
+        let ([d, h, w], k) = (&self.axes, &slice.k);
+        let plane = d.input * h.input * w.input;
+        for line in self.lines_of(k).into_iter().flatten() {
+            let (z, y) = (line / h.kernel * d.dilation, line % h.kernel * h.dilation);
+            for c in 0..self.channels {
+                let row = c * self.taps() + line * w.kernel;
+                let rows = row.max(k.start)..(row + w.kernel).min(k.end);
+                if rows.start < rows.end {
+                    let first = c * plane + (z * h.input + y) * w.input + rows.start - row;
+                    let panel = &mut panel[rows.start - k.start..rows.end - k.start];
+                    patches(slice.isa, starts, &self.input[first..], panel.as_flattened_mut());
+                }
+            }
+        }
     }
 }
 
@@ -188,48 +275,50 @@ impl Panels for Columns<'_> {
         if self.is_pointwise {
             Matrix::row_major(self.input, self.channels, self.n()).write(slice, panels);
         } else {
+            let write = if are_adjacent(&self.axes[2]) { by_lines } else { by_taps };
             each_panel(slice, panels, |slice, panel| write(slice.isa, self, slice, panel));
         }
     }
 }
 
 per_isa! {
-    fn write<FMA>(columns: &Columns<'_>, slice: &Slice, panel: &mut [f32]) {
-        by_width!(slice => write_panel(columns, slice, panel));
+    fn by_taps<FMA>(columns: &Columns<'_>, slice: &Slice, panel: &mut [f32]) {
+        by_width!(slice => write_by_taps(columns, slice, panel));
+    }
+
+    fn by_lines<FMA>(columns: &Columns<'_>, slice: &Slice, panel: &mut [f32]) {
+        by_width!(slice => write_by_lines(columns, slice, panel));
     }
 }
 
 #[inline(always)]
-fn write_panel<const NR: usize>(columns: &Columns<'_>, slice: &Slice, panel: &mut [f32]) {
+fn write_by_taps<const NR: usize>(columns: &Columns<'_>, slice: &Slice, panel: &mut [f32]) {
     let panel = panel.as_chunks_mut::<NR>().0;
-    let [_, h, w] = &columns.axes;
-    let end = columns.n().min(slice.column + NR);
-    let mut position = slice.column;
-    while position < end {
-        let (row, first) = (position / w.output, position % w.output);
-        let last = w.output.min(first + end - position);
-        let row = [row / h.output, row % h.output];
-        let column = position - slice.column;
-        let run = Run { row, outputs: first..last, column };
-        for line in columns.lines_of(&slice.k).into_iter().flatten() {
-            let (z, y) = (line / h.kernel, line % h.kernel);
-            if are_patches(w) && columns.write_patches(&run, [z, y], slice, panel) {
-                continue;
-            }
-            for x in columns.taps_of(line, &slice.k).into_iter().flatten() {
-                columns.write_run(&run, [z, y, x], &slice.k, panel);
-            }
-        }
-        position += last - first;
+    for run in columns.runs(slice.column, NR) {
+        columns.write_taps(&run, &slice.k, panel);
     }
-    if end < slice.column + NR {
-        panel.iter_mut().for_each(|row| row[end - slice.column..].fill(0.0));
+    clear_rest(columns, slice, panel);
+}
+
+#[inline(always)]
+fn write_by_lines<const NR: usize>(columns: &Columns<'_>, slice: &Slice, panel: &mut [f32]) {
+    let panel = panel.as_chunks_mut::<NR>().0;
+    columns.write_lines(slice, panel);
+    clear_rest(columns, slice, panel);
+}
+
+/// Clears the columns of a panel that are no position.
+#[inline(always)]
+fn clear_rest<const NR: usize>(columns: &Columns<'_>, slice: &Slice, panel: &mut [[f32; NR]]) {
+    let n = columns.n() - slice.column;
+    if n < NR {
+        panel.iter_mut().for_each(|row| row[n..].fill(0.0));
     }
 }
 
 /// Whether the taps along an axis are better written together: if positions are far apart, and the taps of
 /// each are adjacent.
-fn are_patches(axis: &Axis) -> bool {
+fn are_adjacent(axis: &Axis) -> bool {
     axis.dilation == 1 && axis.stride >= 4 && axis.kernel >= 4
 }
 

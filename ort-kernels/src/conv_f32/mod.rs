@@ -19,6 +19,7 @@ mod depthwise;
 pub mod direct;
 pub mod narrow;
 mod parts;
+mod patches;
 mod pool;
 mod rows;
 mod small;

@@ -26,10 +26,10 @@ const MR: usize = 10;
 const NR: usize = 32;
 /// Bytes per register.
 const BYTES: usize = 64;
-/// Bytes of B that are fetched ahead of their use: what comes from memory while they are multiplied. Panels of fewer
-/// terms than these stay in the first-level cache.
+/// Bytes of B between a load and a prefetch: what comes from memory while they are multiplied.
 const AHEAD: usize = 2 << 10;
-const FEW: usize = 1024;
+/// The least terms of a panel that the first-level cache does not hold.
+const LONG: usize = 1024;
 
 pub(super) fn tile(token: Avx512Vnni, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
     if let To::AnyQuantized(..) = tile.to {
@@ -99,11 +99,13 @@ features! { Avx512Vnni enabled
 }
 
 features! { Avx512Vnni enabled
-    /// Loads two lines, and prefetches those that are `ahead` bytes behind them.
+    /// Loads two lines, and prefetches those behind them if panels are long.
     #[inline]
-    fn fetch(b: &[[u8; BYTES]; 2], ahead: usize) -> [__m512i; 2] {
-        for line in b {
-            prefetch::<FIRST_LEVEL>(line.as_ptr().wrapping_add(ahead).cast());
+    fn fetch(b: &[[u8; BYTES]; 2], is_long: bool) -> [__m512i; 2] {
+        if is_long {
+            for line in b {
+                prefetch::<FIRST_LEVEL>(line.as_ptr().wrapping_add(AHEAD).cast());
+            }
         }
         [load_bytes64(&b[0]), load_bytes64(&b[1])]
     }
@@ -196,9 +198,9 @@ kernel! {
             sums[0] = row::<SIGNED>(sums[0], whole[0], b);
             b = &[];
         }
-        let ahead = if rows.k < FEW { 0 } else { AHEAD };
+        let is_long = rows.k >= LONG;
         for (i, b) in b.iter().enumerate() {
-            let lanes = fetch(b, ahead);
+            let lanes = fetch(b, is_long);
             for r in 0..R {
                 let a = _mm512_set1_epi32(i32::from_le_bytes(whole[r][i]));
                 for w in 0..2 {

@@ -52,6 +52,14 @@ per_isa! {
         }
     }
 
+    /// `y[i] = weight·x[i]`.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn scaled<FMA>(y: &mut [f32], x: &[f32], weight: f32) {
+        combine(y, x, |_, x| weight * x);
+    }
+
     /// `x[i] = x[i] + y[i]`, but −∞ where `y[i]` is, whatever `x[i]` is: a masking bias overrides NaN.
     ///
     /// # Panics

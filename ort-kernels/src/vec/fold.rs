@@ -32,6 +32,9 @@ pub trait FoldOf<T>: Copy + Default {
     /// Whether an element may be taken twice, as for extremes.
     const IS_IDEMPOTENT: bool = false;
 
+    /// Whether folds in any order are equal, as for integers: the compiler then finds the best one.
+    const IS_EXACT: bool = false;
+
     /// The fold with one more element. Implementations are `#[inline(always)]`.
     fn step(sum: Self::Sum, x: T) -> Self::Sum;
 
@@ -107,6 +110,15 @@ struct Lanes<T, F: FoldOf<T>, const LANES: usize>([F::Sum; LANES]);
 impl<T: Copy, F: FoldOf<T>, const LANES: usize> Lanes<T, F, LANES> {
     #[inline(always)]
     fn take(&mut self, row: &[T]) {
+        if F::IS_EXACT && size_of::<T>() == 8 {
+            // By lanes, the compiler would gather the elements of several chunks.
+            let mut sum = self.0[0];
+            for x in row {
+                sum = F::step(sum, *x);
+            }
+            self.0[0] = sum;
+            return;
+        }
         let (chunks, rest) = row.as_chunks::<LANES>();
         for chunk in chunks {
             self.step(chunk);

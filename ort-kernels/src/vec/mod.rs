@@ -34,8 +34,8 @@ pub use crate::isa::{f32_to_i32, f32_to_i64, f64_to_i32, f64_to_i64};
 pub use arithmetic::{
     add, add_bias, add_bias_where, add_scalar, add_scaled, div, div_by, div_scalar, div_scalar_by,
     greatest, greatest_from, greatest_from_scalar, greatest_scalar, hide_where, least, least_from,
-    least_from_scalar, least_scalar, mul, mul_scalar, sub, sub_from, sub_from_scalar, sub_scalar,
-    weighted_sum,
+    least_from_scalar, least_scalar, mul, mul_scalar, scaled, sub, sub_from, sub_from_scalar,
+    sub_scalar, weighted_sum,
 };
 pub use each::{Lane, any, each, each_in_place, pairs};
 pub use elementwise::{

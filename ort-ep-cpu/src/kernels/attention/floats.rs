@@ -10,6 +10,12 @@ pub(super) trait Float: Element {
     /// `y = x`, rounded.
     fn narrow(isa: Isa, x: &[f32], y: &mut [Self]);
 
+    /// `y = factor·x`, rounded; `x` is overwritten.
+    fn scaled(isa: Isa, x: &mut [f32], factor: f32, y: &mut [Self]) {
+        vec::mul_scalar(isa, x, factor);
+        Self::narrow(isa, x, y);
+    }
+
     /// The elements of a tensor of this type.
     fn of(floats: Floats<'_>) -> Option<&[Self]>;
 
@@ -19,6 +25,10 @@ pub(super) trait Float: Element {
 impl Float for f32 {
     fn narrow(_: Isa, x: &[f32], y: &mut [Self]) {
         y.copy_from_slice(x);
+    }
+
+    fn scaled(isa: Isa, x: &mut [f32], factor: f32, y: &mut [Self]) {
+        vec::scaled(isa, y, x, factor);
     }
 
     fn of(floats: Floats<'_>) -> Option<&[Self]> {
@@ -210,6 +220,16 @@ impl<'a> Source<'a> {
             Floats::F32([]) => {}
             Floats::F32(bias) => vec::add(isa, y, &bias[first..][..y.len()]),
             bias => (first..).zip(y).for_each(|(i, y)| *y += bias.get(i)),
+        }
+    }
+
+    /// `y = factor · a row of a head`, with its bias.
+    pub(super) fn scaled_row(&self, isa: Isa, at: [usize; 3], factor: f32, y: &mut [f32]) {
+        if let (Floats::F32(x), 0) = (self.data, self.bias.len()) {
+            vec::scaled(isa, y, &x[self.strides.at(at)..][..y.len()], factor);
+        } else {
+            self.row(isa, at, y);
+            vec::mul_scalar(isa, y, factor);
         }
     }
 

@@ -278,8 +278,7 @@ impl Heads {
                 _ if greatest == f32::NEG_INFINITY => f32::NAN,
                 total => 1.0 / total,
             };
-            vec::mul_scalar(self.cpu.isa, x, factor);
-            T::narrow(self.cpu.isa, x, y);
+            T::scaled(self.cpu.isa, x, factor, y);
         }
     }
 

@@ -31,6 +31,8 @@ pub(super) struct State<'s> {
     pub(super) results: &'s mut [f32],
     /// For each row the greatest score and the sum of the exponentials.
     pub(super) sums: &'s mut [[f32; 2]],
+    /// Whether results have yet to be written.
+    is_new: bool,
 }
 
 impl<'s> State<'s> {
@@ -41,7 +43,17 @@ impl<'s> State<'s> {
 
     pub(super) fn new(heads: &Heads, memory: &'s mut [f32], n_rows: usize) -> Self {
         let (results, sums) = memory.split_at_mut(n_rows * heads.v_size);
-        Self { results, sums: &mut sums.as_chunks_mut::<2>().0[..n_rows] }
+        Self { results, sums: &mut sums.as_chunks_mut::<2>().0[..n_rows], is_new: true }
+    }
+
+    /// What products of some rows, or of all, start from.
+    fn begin(&mut self, are_all: bool) -> Start<'static> {
+        match std::mem::take(&mut self.is_new) {
+            true if are_all => return Start::Zero,
+            true => self.results.fill(0.0),
+            false => {}
+        }
+        Start::C
     }
 }
 
@@ -101,14 +113,16 @@ impl Heads {
     ) {
         let mut scratch = self.divided(scratch);
         self.start(operands, place, (&keys, state), scratch.queries);
-        let Some((keys, _)) = self.seen_by(&operands.seen, place, &keys) else { return };
-        let block = self.block();
-        for first in wanted(keys.clone().step_by(block)) {
-            let among = first..keys.end.min(first + block);
-            if let Some((keys, rows)) = self.seen_by(&operands.seen, place, &among) {
-                self.block_of(operands, place, (keys, rows, &mut *state), &mut scratch);
+        if let Some((keys, _)) = self.seen_by(&operands.seen, place, &keys) {
+            let block = self.block();
+            for first in wanted(keys.clone().step_by(block)) {
+                let among = first..keys.end.min(first + block);
+                if let Some((keys, rows)) = self.seen_by(&operands.seen, place, &among) {
+                    self.block_of(operands, place, (keys, rows, &mut *state), &mut scratch);
+                }
             }
         }
+        state.begin(false);
     }
 
     /// The state before the first key, and the queries, scaled.
@@ -120,7 +134,6 @@ impl Heads {
         queries: &mut [f32],
     ) {
         let n_rows = place.n_rows();
-        state.results.fill(0.0);
         // Each piece of the keys has a state of its own, but all have one sink.
         let sinks = if keys.start == 0 { operands.seen.sinks } else { Sinks::None };
         for (row, sums) in state.sums.iter_mut().enumerate() {
@@ -129,9 +142,8 @@ impl Heads {
         let isa = self.cpu.isa;
         let queries = &mut queries[..n_rows * self.size];
         for (row, query) in queries.chunks_exact_mut(self.size.max(1)).enumerate() {
-            operands.q.row(isa, place.at(row), query);
+            operands.q.scaled_row(isa, place.at(row), self.rule.factor(), query);
         }
-        vec::mul_scalar(isa, queries, self.rule.factor());
     }
 
     /// Some rows and a block of keys.
@@ -152,6 +164,7 @@ impl Heads {
         let scores = &mut scratch.scores[..m * n];
         let product = self.gemm([m, n, self.size], Start::Zero, (queries, k));
         product.run(&product.whole(), &mut Strided { data: scores, stride: n }, scratch.product);
+        let start = state.begin(m == place.n_rows());
         let results = &mut state.results[rows.start * self.v_size..][..m * self.v_size];
         for ((i, scores), row) in scores.chunks_exact_mut(n).enumerate().zip(rows) {
             let (sums, at) = (&mut state.sums[row], place.at(row));
@@ -164,7 +177,7 @@ impl Heads {
         let (v, stride) = operands.v.rows(isa, at, [n, self.v_size], scratch.values);
         let v =
             Matrix { data: v, rows: n, columns: self.v_size, row_stride: stride, column_stride: 1 };
-        let product = self.gemm([m, self.v_size, n], Start::C, (scores, v));
+        let product = self.gemm([m, self.v_size, n], start, (scores, v));
         let mut results = Strided { data: results, stride: self.v_size };
         product.run(&product.whole(), &mut results, scratch.product);
     }

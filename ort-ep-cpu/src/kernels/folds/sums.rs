@@ -12,36 +12,55 @@ pub(in super::super) trait Summed: Wide {
     const HIGHEST: Self::Of;
     const ZERO: Self::Of;
     const ONE: Self::Of;
+    /// Whether sums, products and extremes are the same in any order.
+    const IS_EXACT: bool;
+
+    /// The larger of a fold and an element, NaN if either is: with fewer instructions than [`Arithmetic::larger`], but
+    /// not for loops in place.
+    #[inline(always)]
+    fn keep_larger(sum: Self::Of, x: Self::Of) -> Self::Of {
+        // For NaN, the element is taken.
+        let larger = if sum > x { sum } else { x };
+        if sum.equals_itself() { larger } else { sum }
+    }
+
+    /// The same of the smaller.
+    #[inline(always)]
+    fn keep_smaller(sum: Self::Of, x: Self::Of) -> Self::Of {
+        let smaller = if sum < x { sum } else { x };
+        if sum.equals_itself() { smaller } else { sum }
+    }
 }
 
 macro_rules! summed {
-    ($($ty:ty: $lowest:expr, $highest:expr, $zero:expr, $one:expr;)*) => { $(
+    ($($ty:ty: $lowest:expr, $highest:expr, $zero:expr, $one:expr, $is_exact:literal;)*) => { $(
         impl Summed for $ty {
             const LOWEST: Self::Of = $lowest;
             const HIGHEST: Self::Of = $highest;
             const ZERO: Self::Of = $zero;
             const ONE: Self::Of = $one;
+            const IS_EXACT: bool = $is_exact;
         }
     )* };
 }
 summed! {
-    f32: f32::NEG_INFINITY, f32::INFINITY, 0.0, 1.0;
-    f64: f64::NEG_INFINITY, f64::INFINITY, 0.0, 1.0;
-    f16: f32::NEG_INFINITY, f32::INFINITY, 0.0, 1.0;
-    bf16: f32::NEG_INFINITY, f32::INFINITY, 0.0, 1.0;
-    i8: i8::MIN, i8::MAX, 0, 1;
-    i16: i16::MIN, i16::MAX, 0, 1;
-    i32: i32::MIN, i32::MAX, 0, 1;
-    i64: i64::MIN, i64::MAX, 0, 1;
-    u8: u8::MIN, u8::MAX, 0, 1;
-    u16: u16::MIN, u16::MAX, 0, 1;
-    u32: u32::MIN, u32::MAX, 0, 1;
-    u64: u64::MIN, u64::MAX, 0, 1;
+    f32: f32::NEG_INFINITY, f32::INFINITY, 0.0, 1.0, false;
+    f64: f64::NEG_INFINITY, f64::INFINITY, 0.0, 1.0, false;
+    f16: f32::NEG_INFINITY, f32::INFINITY, 0.0, 1.0, false;
+    bf16: f32::NEG_INFINITY, f32::INFINITY, 0.0, 1.0, false;
+    i8: i8::MIN, i8::MAX, 0, 1, true;
+    i16: i16::MIN, i16::MAX, 0, 1, true;
+    i32: i32::MIN, i32::MAX, 0, 1, true;
+    i64: i64::MIN, i64::MAX, 0, 1, true;
+    u8: u8::MIN, u8::MAX, 0, 1, true;
+    u16: u16::MIN, u16::MAX, 0, 1, true;
+    u32: u32::MIN, u32::MAX, 0, 1, true;
+    u64: u64::MIN, u64::MAX, 0, 1, true;
 }
 
-/// A fold: its initial value, how it takes an element, and how two are joined.
+/// A fold: its initial value, what it takes of an element, and how two are joined.
 macro_rules! folds {
-    ($($name:ident: $start:ident, |$x:ident| $term:expr, $join:ident $(, $idempotent:literal)?;)*) => { $(
+    ($($name:ident: $start:ident, |$x:ident| $term:expr, |$a:ident, $b:ident| $join:expr $(, $idempotent:literal)?;)*) => { $(
         #[derive(Clone, Copy, Default)]
         pub(in super::super) struct $name;
 
@@ -49,28 +68,29 @@ macro_rules! folds {
             type Sum = T::Of;
 
             const START: T::Of = T::$start;
+            const IS_EXACT: bool = T::IS_EXACT;
             $(const IS_IDEMPOTENT: bool = $idempotent;)?
 
             #[inline(always)]
             fn step(sum: T::Of, x: T) -> T::Of {
                 let $x = x.widen();
-                sum.$join($term)
+                <Self as FoldOf<T>>::join(sum, $term)
             }
 
             #[inline(always)]
-            fn join(a: T::Of, b: T::Of) -> T::Of {
-                a.$join(b)
+            fn join($a: T::Of, $b: T::Of) -> T::Of {
+                $join
             }
         }
     )* };
 }
 folds! {
-    Sum: ZERO, |x| x, add;
-    SumOfSquares: ZERO, |x| x.mul(x), add;
-    SumOfMagnitudes: ZERO, |x| x.abs(), add;
-    Product: ONE, |x| x, mul;
-    Greatest: LOWEST, |x| x, larger, true;
-    Least: HIGHEST, |x| x, smaller, true;
+    Sum: ZERO, |x| x, |a, b| a.add(b);
+    SumOfSquares: ZERO, |x| x.mul(x), |a, b| a.add(b);
+    SumOfMagnitudes: ZERO, |x| x.abs(), |a, b| a.add(b);
+    Product: ONE, |x| x, |a, b| a.mul(b);
+    Greatest: LOWEST, |x| x, |a, b| T::keep_larger(a, b), true;
+    Least: HIGHEST, |x| x, |a, b| T::keep_smaller(a, b), true;
 }
 
 /// Whether any and whether all elements are true.
@@ -140,6 +160,7 @@ macro_rules! exact {
             type Sum = $sum;
 
             const START: $sum = $start;
+            const IS_EXACT: bool = true;
 
             #[inline(always)]
             fn step($a: $sum, $b: $x) -> $sum { $step }

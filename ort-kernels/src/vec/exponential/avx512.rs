@@ -40,9 +40,17 @@ features! { Avx512 enabled
 features! { Avx512 enabled
     /// `eˣ`.
     #[inline]
-    pub(in super::super) fn exp16(x: __m512) -> __m512 {
+    fn exp16(x: __m512) -> __m512 {
         // For NaN, the second operand is taken.
-        let x = _mm512_min_ps(_mm512_set1_ps(89.0), _mm512_max_ps(_mm512_set1_ps(-104.5), x));
+        bounded_exp16(_mm512_min_ps(_mm512_set1_ps(89.0), x))
+    }
+}
+
+features! { Avx512 enabled
+    /// `eˣ` of numbers that are at most 89.
+    #[inline]
+    pub(in super::super) fn bounded_exp16(x: __m512) -> __m512 {
+        let x = _mm512_max_ps(_mm512_set1_ps(-104.5), x);
         let (shifted, rest) = reduced(x);
         let n = _mm512_sub_ps(shifted, _mm512_set1_ps(ROUND));
         _mm512_scalef_ps(_mm512_add_ps(rest, _mm512_set1_ps(1.0)), n)
@@ -54,7 +62,7 @@ features! { Avx512 enabled
     #[inline]
     fn sigmoid16(x: __m512) -> __m512 {
         let (zero, one) = (_mm512_set1_ps(0.0), _mm512_set1_ps(1.0));
-        let e = exp16(_mm512_sub_ps(zero, _mm512_abs_ps(x)));
+        let e = bounded_exp16(_mm512_sub_ps(zero, _mm512_abs_ps(x)));
         let numerator = _mm512_mask_mov_ps(one, _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x, zero), e);
         _mm512_div_ps(numerator, _mm512_add_ps(one, e))
     }

@@ -7,7 +7,7 @@ use std::arch::x86_64::{
     _mm512_set1_ps as splat, _mm512_shuffle_f32x4, _mm512_sub_ps as sub,
 };
 
-use super::super::exponential::avx512::exp16;
+use super::super::exponential::avx512::bounded_exp16;
 use super::super::{Fold, Moments, NormRow, Rows, SoftmaxForm};
 use crate::Avx512;
 use crate::isa::x86::{load16 as load, mask16, store16 as store};
@@ -35,11 +35,11 @@ features! { Avx512 enabled
 }
 
 features! { Avx512 enabled
-    /// `eˣ`.
+    /// `eˣ` of differences to the greatest.
     #[inline]
     fn exp<const COUNT: usize>(mut x: [Register; COUNT]) -> [Register; COUNT] {
         for x in &mut x {
-            *x = exp16(*x);
+            *x = bounded_exp16(*x);
         }
         x
     }
