@@ -154,22 +154,21 @@ fn merged(shape: &[usize], from: &[isize], to: &[isize]) -> SmallVec<[Axis; 6]> 
     };
     let mut axes: SmallVec<[Axis; 6]> = axes::merged(axes).into_iter().map(axis).collect();
     // Reading columns: the axis along which the source is contiguous goes next to the one along
-    // which the destination is, so that the two are copied in tiles. With only a few columns, the steps of a run are
-    // just as short.
+    // which the destination is, so that the two are copied in tiles, or lines of the source are read once.
     if let Some((last, outer)) = axes.split_last_mut()
         && last.to == 1
         && last.from.unsigned_abs() > 1
         && let Some(rows) = outer.iter().position(|axis| axis.from == 1)
-        && (outer[rows].n > MOST_STEPS || outer[rows].n.cast_signed() != last.from)
     {
         outer[rows..].rotate_left(1);
     }
     axes
 }
 
-/// Whether the rows of the source are columns of the destination.
+/// Whether the rows of the source are columns of the destination, and too long to be the steps of a run.
 fn is_transposed(rows: Axis, columns: Axis) -> bool {
-    rows.from == 1 && columns.to == 1 && columns.from != 0
+    let is_step = rows.n <= MOST_STEPS && rows.n.cast_signed() == columns.from;
+    rows.from == 1 && columns.to == 1 && columns.from != 0 && !is_step
 }
 
 /// How many elements the destination has for each index of the outermost axis, if that axis repeats a contiguous
@@ -226,8 +225,8 @@ mod tests {
             (&[2, 3], &[6, 1], &[3, 1], &[axis(2, 6, 3), axis(3, 1, 1)]),
             // The source is contiguous along the first axis, which becomes the rows of tiles.
             (&[4, 2, 3], &[1, 99, 5], &[6, 3, 1], &[axis(2, 99, 3), axis(4, 1, 6), axis(3, 5, 1)]),
-            // But not if it is all that is between two elements of a run.
-            (&[4, 2, 3], &[1, 99, 4], &[6, 3, 1], &[axis(4, 1, 6), axis(2, 99, 3), axis(3, 4, 1)]),
+            // Also if it is all that is between two elements of a run.
+            (&[4, 2, 3], &[1, 99, 4], &[6, 3, 1], &[axis(2, 99, 3), axis(4, 1, 6), axis(3, 4, 1)]),
         ];
         for (shape, from, to, expected) in cases {
             assert_eq!(merged(shape, from, to).as_slice(), expected, "{shape:?}");
