@@ -199,6 +199,7 @@ kernels! {
     layer_norm,
     log_sum_exp,
     lp_normalization,
+    lp_pool,
     lrn,
     matmul,
     matmul_nbits,

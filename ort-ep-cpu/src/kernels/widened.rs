@@ -21,6 +21,7 @@ use ort_ops::ops::einsum::Einsum;
 use ort_ops::ops::gemm::Gemm;
 use ort_ops::ops::global_pool::GlobalPool;
 use ort_ops::ops::lp_normalization::LpNormalization;
+use ort_ops::ops::lp_pool::LpPool;
 use ort_ops::ops::lrn::Lrn;
 use ort_ops::ops::matmul::MatMul;
 use ort_ops::ops::max_pool::MaxPool;
@@ -112,6 +113,7 @@ fn computes_in_f32(compiler: &Compiler<'_>) -> bool {
         || compiler.op::<GlobalPool>().is_some()
         || compiler.op::<Reduce>().is_some()
         || compiler.op::<LpNormalization>().is_some()
+        || compiler.op::<LpPool>().is_some()
         || compiler.op::<Lrn>().is_some()
         || compiler.op::<MeanVarianceNormalization>().is_some()
 }
