@@ -237,5 +237,6 @@ kernels! {
     elements,
     halves,
     pairs,
+    mixed_pow,
     widened,
 }
