@@ -210,6 +210,7 @@ kernels! {
     nchwc_reorder,
     nchwc_upsample,
     non_max_suppression,
+    non_zero,
     pad,
     pool,
     quantize,
