@@ -181,6 +181,7 @@ kernels! {
     nchwc_conv,
     chain,
     conv,
+    crop_and_resize,
     cumulative,
     deform_conv,
     dynamic_quantize,
