@@ -185,6 +185,7 @@ kernels! {
     crop_and_resize,
     cumulative,
     deform_conv,
+    det,
     dynamic_quantize,
     dynamic_quantize_lstm,
     einsum,
