@@ -20,6 +20,7 @@ use ort_ops::ops::conv_transpose::ConvTranspose;
 use ort_ops::ops::einsum::Einsum;
 use ort_ops::ops::gemm::Gemm;
 use ort_ops::ops::global_pool::GlobalPool;
+use ort_ops::ops::group_normalization::GroupNormalization;
 use ort_ops::ops::lp_normalization::LpNormalization;
 use ort_ops::ops::lp_pool::LpPool;
 use ort_ops::ops::lrn::Lrn;
@@ -113,6 +114,7 @@ fn computes_in_f32(compiler: &Compiler<'_>) -> bool {
         || compiler.op::<MaxPool>().is_some()
         || compiler.op::<AveragePool>().is_some()
         || compiler.op::<GlobalPool>().is_some()
+        || compiler.op::<GroupNormalization>().is_some()
         || compiler.op::<Reduce>().is_some()
         || compiler.op::<LpNormalization>().is_some()
         || compiler.op::<LpPool>().is_some()
