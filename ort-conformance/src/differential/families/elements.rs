@@ -109,7 +109,7 @@ pub(super) fn power(net: &mut Net<'_>) -> Vec<Value> {
 
 /// Determinants of small matrices, by the same elimination as `eval`.
 pub(super) fn det(net: &mut Net<'_>) -> Vec<Value> {
-    let (n, m) = (net.draw.size(1, 3000), net.draw.between(0, 3));
+    let (n, m) = (net.draw.size(1, 3000), net.draw.between(1, 4));
     let x = net.any('x', "_n3", "double", &[n, m, m]);
     vec![exact(net.node("Det-11", &[&x.name]))]
 }

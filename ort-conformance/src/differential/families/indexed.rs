@@ -216,8 +216,9 @@ pub(super) fn crop(net: &mut Net<'_>) -> Vec<Value> {
     let n = net.draw.size(1, 20);
     let boxes = net.any('x', "", "float", &[n, 4]);
     let images = net.any('x', "_n1", "int32", &[n]);
-    let size = net.any('w', "_n30", "int32", &[2]);
+    let [rows, columns] = [net.draw.between(1, 30), net.draw.between(1, 30)];
+    let size = net.literal(&format!("int32[2] [{rows}, {columns}]"));
     let mode = net.draw.pick(&["bilinear", "nearest"]);
     let op = format!("com.microsoft:CropAndResize-1 [mode: \"{mode}\"]");
-    vec![exact(net.node(&op, &[&x.name, &boxes.name, &images.name, &size.name]))]
+    vec![exact(net.node(&op, &[&x.name, &boxes.name, &images.name, &size]))]
 }
