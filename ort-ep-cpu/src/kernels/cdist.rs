@@ -1,7 +1,5 @@
 //! CDist in f32 and f64: threads share the distances, and a row is compared with several others at a time. Sums are in f64.
 
-#![expect(clippy::needless_range_loop, reason = "constant indexes keep arrays in registers")]
-
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
 use ort_kernels::{Isa, Task};

@@ -118,6 +118,8 @@ pub(super) fn sorted<T: Keyed>(x: &[T]) -> Result<Vec<(T, usize)>, TensorError> 
 mod tests {
     use std::fmt::Debug;
 
+    use ort_tensor::Number;
+
     use super::*;
 
     fn check<T: Keyed + Debug>(x: &[T]) {
@@ -131,19 +133,26 @@ mod tests {
         assert_eq!(found.len(), x.len());
     }
 
+    fn of<T: Number>(x: &[f64]) -> Vec<T> {
+        x.iter().map(|&x| T::from_f64(x)).collect()
+    }
+
     #[test]
     fn bits_have_the_order_of_elements() {
         let numbers = [0.0, -0.0, 1.5, f64::NAN, -2.0, f64::INFINITY, -f64::INFINITY, -f64::NAN];
         let many = (0..3000).map(|i| f64::from(i * 7919 % 1009) - 500.0);
         let x: Vec<f64> = numbers.into_iter().chain(many).chain(numbers).collect();
         check(&x);
-        check(&x.iter().map(|&x| x as f32).collect::<Vec<_>>());
-        check(&x.iter().map(|&x| f16::from_f64(x)).collect::<Vec<_>>());
-        check(&x.iter().map(|&x| bf16::from_f64(x)).collect::<Vec<_>>());
-        check(&x.iter().map(|&x| x as i8).collect::<Vec<_>>());
-        check(&x.iter().map(|&x| x as i16).collect::<Vec<_>>());
-        check(&x.iter().map(|&x| x as i64 * 1_000_000_007).collect::<Vec<_>>());
-        check(&x.iter().map(|&x| x as i64 as u64).collect::<Vec<_>>());
+        check(&of::<f32>(&x));
+        check(&of::<f16>(&x));
+        check(&of::<bf16>(&x));
+        check(&of::<i8>(&x));
+        check(&of::<u16>(&x));
+        // Of which all bytes differ.
+        let large: Vec<f64> = x.iter().map(|x| x * 1.23e14).collect();
+        check(&of::<i32>(&large));
+        check(&of::<i64>(&large));
+        check(&of::<u64>(&large));
         check(&x.iter().map(|&x| Bool::from(x > 0.0)).collect::<Vec<_>>());
         let complex = |(&re, &im): (&f64, &f64)| Complex::new(re, im);
         check(&x.iter().zip(x.iter().rev()).map(complex).collect::<Vec<_>>());
