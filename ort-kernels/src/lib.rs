@@ -53,7 +53,7 @@ pub mod tiles;
 pub mod transpose;
 pub mod trees;
 pub mod vec;
-pub mod window_max;
+pub mod window_fold;
 pub mod winograd;
 mod words;
 

@@ -5,8 +5,9 @@
 use bytemuck::Pod;
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
+use ort_kernels::Isa;
 use ort_kernels::conv_f32::plane_parts;
-use ort_kernels::window_max::{Ordered, WindowMax};
+use ort_kernels::window_fold::{Largest, WindowFold, Windows};
 use ort_ops::infer::WindowAttrs;
 use ort_ops::ops::max_pool::MaxPool;
 use ort_tensor::{DType, Element, Shape};
@@ -27,10 +28,12 @@ struct MaxPoolKernel {
 
 /// The sizes for one shape signature.
 #[derive(Debug)]
-struct Geometry {
+pub(super) struct Geometry {
     /// The shape of the result.
     shape: Shape,
-    windows: WindowMax,
+    windows: Windows,
+    /// Scratch of a thread, in f32.
+    scratch_len: usize,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -45,23 +48,15 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 
 impl Kernel for MaxPoolKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
-        let wrong = |found| OpError::InputRank { index: 0, expected: "3, 4 or 5", found };
-        let &[&[n, channels, ref input @ ..]] = shapes else { return Err(wrong(0).into()) };
-        let kernel = self.window.kernel.as_deref().unwrap_or_default();
-        let window = self.window.window(input, kernel)?;
-        let axes = axes(&window).ok_or_else(|| wrong(input.len() + 2))?;
-        let shape = [n, channels].into_iter().chain(window.output.iter().copied()).collect();
-        let geometry = Geometry { shape, windows: WindowMax { axes } };
-        let scratch_bytes = self.cpu.scratch_bytes(geometry.scratch_len(self.dtype));
-        Ok(Prepared::new(geometry).with_scratch(scratch_bytes))
+        Geometry::prepare(self.cpu, &self.window, shapes, self.dtype)
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let geometry = prepared.state()?;
+        let (isa, geometry) = (self.cpu.isa, prepared.state::<Geometry>()?);
         match self.dtype {
-            DType::I8 => self.compute::<i8>(geometry, i8::MIN, io),
-            DType::U8 => self.compute::<u8>(geometry, u8::MIN, io),
-            _ => self.compute::<f64>(geometry, f64::NEG_INFINITY, io),
+            DType::I8 => geometry.fold(isa, Largest { least: i8::MIN }, io),
+            DType::U8 => geometry.fold(isa, Largest { least: u8::MIN }, io),
+            _ => geometry.fold(isa, Largest { least: f64::NEG_INFINITY }, io),
         }
     }
 
@@ -71,23 +66,34 @@ impl Kernel for MaxPoolKernel {
 }
 
 impl Geometry {
-    /// Scratch for elements of this type, in f32.
-    fn scratch_len(&self, dtype: DType) -> usize {
-        let n_bytes = dtype.n_bytes(self.windows.scratch_len()).unwrap_or(usize::MAX);
-        n_bytes.div_ceil(size_of::<f32>())
+    /// The geometry, with scratch, for folds of type `sum`.
+    pub(super) fn prepare(
+        cpu: Cpu,
+        window: &WindowAttrs,
+        shapes: &[&[usize]],
+        sum: DType,
+    ) -> Result<Prepared, KernelError> {
+        let wrong = |found| OpError::InputRank { index: 0, expected: "3, 4 or 5", found };
+        let &[&[n, channels, ref input @ ..]] = shapes else { return Err(wrong(0).into()) };
+        let kernel = window.kernel.as_deref().unwrap_or_default();
+        let window = window.window(input, kernel)?;
+        let axes = axes(&window).ok_or_else(|| wrong(input.len() + 2))?;
+        let shape = [n, channels].into_iter().chain(window.output.iter().copied()).collect();
+        let windows = Windows { axes };
+        let n_bytes = sum.n_bytes(windows.scratch_len()).unwrap_or(usize::MAX);
+        let scratch_len = n_bytes.div_ceil(size_of::<f32>());
+        let prepared = Prepared::new(Self { shape, windows, scratch_len });
+        Ok(prepared.with_scratch(cpu.scratch_bytes(scratch_len)))
     }
-}
 
-impl MaxPoolKernel {
-    fn compute<T: Element + Ordered + Pod>(
-        &self,
-        geometry: &Geometry,
-        least: T,
-        io: &mut Io<'_, '_>,
-    ) -> Result<(), KernelError> {
-        let Geometry { shape, windows } = geometry;
-        let x = io.inputs.tensor(0)?.as_slice::<T>()?;
-        let y = io.outputs[0].tensor(T::DTYPE, shape)?.into_slice::<T>()?;
+    /// Folds all windows, plane by plane.
+    pub(super) fn fold<F>(&self, isa: Isa, fold: F, io: &mut Io<'_, '_>) -> Result<(), KernelError>
+    where
+        F: WindowFold<In: Element, Sum: Pod, Out: Element> + Sync,
+    {
+        let Self { shape, windows, scratch_len } = self;
+        let x = io.inputs.tensor(0)?.as_slice::<F::In>()?;
+        let y = io.outputs[0].tensor(F::Out::DTYPE, shape)?.into_slice::<F::Out>()?;
         if y.is_empty() {
             return Ok(());
         }
@@ -95,14 +101,14 @@ impl MaxPoolKernel {
         let n_outputs: usize = windows.axes.iter().map(|axis| axis.output).product();
         let n_steps: usize = windows.axes.iter().map(|axis| axis.kernel).sum();
         let planes = Rows { len: n_outputs, cost: n_outputs.saturating_mul(n_steps) };
-        let scratch = (&mut *io.scratch, geometry.scratch_len(self.dtype));
+        let scratch = (&mut *io.scratch, *scratch_len);
         planes.for_each_with(io.threads, scratch, y, |start, y, scratch| {
             let scratch = &mut bytemuck::cast_slice_mut(scratch)[..windows.scratch_len()];
             for (plane, y) in (start / n_outputs..).zip(y.chunks_exact_mut(n_outputs)) {
                 let x = &x[plane * n_inputs..][..n_inputs];
                 for part in wanted(plane_parts(windows.axes, MAX_OPERATIONS / n_steps)) {
-                    let (windows, y) = (WindowMax { axes: part.axes }, &mut y[part.outputs]);
-                    windows.run(self.cpu.isa, &x[part.inputs], (least, y), scratch);
+                    let (windows, y) = (Windows { axes: part.axes }, &mut y[part.outputs]);
+                    windows.run(isa, &x[part.inputs], (fold, y), scratch);
                 }
             }
         });

@@ -20,11 +20,14 @@ use ort_ops::ops::conv_transpose::ConvTranspose;
 use ort_ops::ops::einsum::Einsum;
 use ort_ops::ops::gemm::Gemm;
 use ort_ops::ops::global_pool::GlobalPool;
+use ort_ops::ops::group_normalization::GroupNormalization;
 use ort_ops::ops::lp_normalization::LpNormalization;
+use ort_ops::ops::lp_pool::LpPool;
 use ort_ops::ops::lrn::Lrn;
 use ort_ops::ops::matmul::MatMul;
 use ort_ops::ops::max_pool::MaxPool;
 use ort_ops::ops::mean_variance_normalization::MeanVarianceNormalization;
+use ort_ops::ops::microsoft::cdist::CDist;
 use ort_ops::ops::reduce::Reduce;
 use ort_tensor::{
     DType, Inputs, Output, Shape, Tensor, TensorView, TensorViewMut, ValueView, bf16, f16, filled,
@@ -105,13 +108,16 @@ fn computes_in_f32(compiler: &Compiler<'_>) -> bool {
     compiler.op::<MatMul>().is_some()
         || compiler.op::<Gemm>().is_some()
         || compiler.op::<Einsum>().is_some()
+        || compiler.op::<CDist>().is_some()
         || compiler.op::<Conv>().is_some()
         || compiler.op::<ConvTranspose>().is_some()
         || compiler.op::<MaxPool>().is_some()
         || compiler.op::<AveragePool>().is_some()
         || compiler.op::<GlobalPool>().is_some()
+        || compiler.op::<GroupNormalization>().is_some()
         || compiler.op::<Reduce>().is_some()
         || compiler.op::<LpNormalization>().is_some()
+        || compiler.op::<LpPool>().is_some()
         || compiler.op::<Lrn>().is_some()
         || compiler.op::<MeanVarianceNormalization>().is_some()
 }

@@ -40,7 +40,7 @@ pub fn plane_parts(axes: [Axis; 3], n_outputs: usize) -> impl Iterator<Item = Pl
 mod tests {
     use super::*;
     use crate::conv_f32::{Depthwise, Pool, PoolKind};
-    use crate::window_max::WindowMax;
+    use crate::window_fold::{Largest, Windows};
     use crate::{Activation, Isa};
 
     fn numbers(n: usize) -> Vec<f32> {
@@ -90,11 +90,11 @@ mod tests {
                     conv.run(x, 0..axes[0].output * axes[1].output, y, &mut scratch);
                 };
                 let greatest = |axes: [Axis; 3], x: &[f32], y: &mut [f32]| {
-                    let windows = WindowMax { axes };
+                    let windows = Windows { axes };
                     let x: Vec<f64> = x.iter().map(|x| f64::from(*x)).collect();
                     let mut found = vec![0.0; y.len()];
                     let mut scratch = vec![9e9; windows.scratch_len()];
-                    windows.run(isa, &x, (-1e9, &mut found), &mut scratch);
+                    windows.run(isa, &x, (Largest { least: -1e9 }, &mut found), &mut scratch);
                     y.iter_mut().zip(found).for_each(|(y, found)| *y = found as f32);
                 };
                 for most in [1, 2, 7, 50] {

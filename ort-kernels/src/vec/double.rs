@@ -174,6 +174,22 @@ pub(super) fn asinh<const FMA: bool>(x: f64) -> f64 {
     ln_1p::<FMA>(size + square / (1.0 + (1.0 + square).sqrt())).copysign(x)
 }
 
+/// `acosh x = ln(x + √(x² − 1))`, NaN below 1.
+#[inline(always)]
+pub(super) fn acosh<const FMA: bool>(x: f64) -> f64 {
+    let above = x - 1.0;
+    let found = ln_1p::<FMA>(above + (above * (above + 2.0)).sqrt());
+    if x < 1.0 { f64::NAN } else { found }
+}
+
+/// `atanh x = ½·ln((1 + x)/(1 − x))`, NaN beyond ±1.
+#[inline(always)]
+pub(super) fn atanh<const FMA: bool>(x: f64) -> f64 {
+    let size = x.abs();
+    let found = 0.5 * ln_1p::<FMA>(2.0 * size / (1.0 - size));
+    if size > 1.0 { f64::NAN } else { found.copysign(x) }
+}
+
 /// `sinh x`, of `n = e^|x| − 1`: `(n + n/(n + 1))/2`.
 #[inline(always)]
 pub(super) fn sinh<const FMA: bool>(x: f64) -> f64 {

@@ -89,16 +89,10 @@ pub(super) fn exp_m1<const FMA: bool>(x: f64) -> f64 {
     2.0 * mul_add::<FMA>(half, rest, half - 0.5)
 }
 
-/// `ln x`, −∞ at 0, NaN below. Error: at most 3 ulp.
+/// `2·artanh s = 2s·(1 + s²/3 + s⁴/5 + …)` as `2s` and the rest, where s² is at most 0.0295: the omitted terms are below
+/// 10⁻¹⁹ of it.
 #[inline(always)]
-pub(super) fn ln<const FMA: bool>(x: f64) -> f64 {
-    // Denormals are scaled by 2⁵⁴ to normal numbers.
-    let is_small = x < f64::MIN_POSITIVE;
-    let (k, m) = exponent_and_fraction(if is_small { x * 18_014_398_509_481_984.0 } else { x });
-    let k = if is_small { k - 54.0 } else { k };
-    // ln m = 2·artanh s = 2s·(1 + s²/3 + s⁴/5 + …), where s² is at most 0.0295: the omitted terms are below
-    // 10⁻¹⁹ of it.
-    let s = (m - 1.0) / (m + 1.0);
+fn twice_artanh<const FMA: bool>(s: f64) -> (f64, f64) {
     let c = [
         1.0 / 3.0,
         1.0 / 5.0,
@@ -113,11 +107,55 @@ pub(super) fn ln<const FMA: bool>(x: f64) -> f64 {
         1.0 / 23.0,
     ];
     let (z, twice) = (s * s, s + s);
-    let rest = mul_add::<FMA>(k, LN_2_LOW, twice * z * polynomial::<FMA, 11>(z, c));
+    (twice, twice * z * polynomial::<FMA, 11>(z, c))
+}
+
+/// `ln x`, −∞ at 0, NaN below. Error: at most 3 ulp.
+#[inline(always)]
+pub(super) fn ln<const FMA: bool>(x: f64) -> f64 {
+    // Denormals are scaled by 2⁵⁴ to normal numbers.
+    let is_small = x < f64::MIN_POSITIVE;
+    let (k, m) = exponent_and_fraction(if is_small { x * 18_014_398_509_481_984.0 } else { x });
+    let k = if is_small { k - 54.0 } else { k };
+    let s = (m - 1.0) / (m + 1.0);
+    let (twice, rest) = twice_artanh::<FMA>(s);
+    let rest = mul_add::<FMA>(k, LN_2_LOW, rest);
     let found = mul_add::<FMA>(k, LN_2_HIGH, twice + rest);
     let found = if x < f64::INFINITY { found } else { x };
     let found = if x == 0.0 { f64::NEG_INFINITY } else { found };
     if x < 0.0 { f64::NAN } else { found }
+}
+
+/// `ln(1 + x)` for x ≥ 0. Error: at most 4 ulp.
+#[inline(always)]
+fn ln_1p<const FMA: bool>(x: f64) -> f64 {
+    /// √2 − 1, so that the logarithm of twice_artanh is of numbers up to √2.
+    const SMALL: f64 = std::f64::consts::SQRT_2 - 1.0;
+    let (twice, rest) = twice_artanh::<FMA>(x / (2.0 + x));
+    let sum = 1.0 + x;
+    // What the sum lost.
+    let lost = if x < 1e16 { x - (sum - 1.0) } else { 0.0 };
+    if x < SMALL { twice + rest } else { ln::<FMA>(sum) + lost / sum }
+}
+
+/// `acosh x = ln(x + √(x² − 1))`, NaN below 1. Error: at most 4 ulp.
+#[inline(always)]
+fn acosh<const FMA: bool>(x: f64) -> f64 {
+    // Twice as large a number would overflow.
+    let is_large = x > 1e150;
+    let above = x - 1.0;
+    let sum = above + (above * (above + 2.0)).sqrt();
+    let found = ln_1p::<FMA>(if is_large { x } else { sum });
+    let found = if is_large { found + std::f64::consts::LN_2 } else { found };
+    if x < 1.0 { f64::NAN } else { found }
+}
+
+/// `atanh x = ½·ln((1 + x)/(1 − x))`, NaN beyond ±1. Error: at most 4 ulp.
+#[inline(always)]
+fn atanh<const FMA: bool>(x: f64) -> f64 {
+    let size = x.abs();
+    let found = 0.5 * ln_1p::<FMA>(2.0 * size / (1.0 - size));
+    if size > 1.0 { f64::NAN } else { found.copysign(x) }
 }
 
 /// `tanh x`. Error: at most 4 ulp.
@@ -182,6 +220,10 @@ pub enum FunctionF64 {
     Sin,
     /// `cos x`, NaN at ±∞. Error: at most 2 ulp.
     Cos,
+    /// `acosh x`, NaN below 1. Error: at most 4 ulp.
+    Acosh,
+    /// `atanh x`, NaN beyond ±1. Error: at most 4 ulp.
+    Atanh,
     /// `gamma·x` if `x ≥ 0`, else `gamma·alpha·(e^(x/scale) − 1)`. Error: at most 5 ulp.
     Elu {
         /// The negated limit of x → −∞.
@@ -211,6 +253,8 @@ impl Task for Map<'_> {
             FunctionF64::Tanh => self.by(tanh::<FMA>),
             FunctionF64::Sin => self.of_angles(sin::<FMA>, f64::sin),
             FunctionF64::Cos => self.of_angles(cos::<FMA>, f64::cos),
+            FunctionF64::Acosh => self.by(acosh::<FMA>),
+            FunctionF64::Atanh => self.by(atanh::<FMA>),
             FunctionF64::Elu { alpha, scale, gamma } => {
                 self.by(|x| gamma * if x < 0.0 { alpha * exp_m1::<FMA>(x / scale) } else { x })
             }
@@ -286,6 +330,16 @@ mod tests {
             |x: f64| if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) };
         check(sigmoid::<true>, truth, 4.0);
         check(sigmoid::<false>, truth, 4.0);
+        check(atanh::<true>, f64::atanh, 4.0);
+        check(atanh::<false>, f64::atanh, 4.0);
+        let truth = |x: f64| match x {
+            ..1.0 => f64::NAN,
+            // The standard library's is inaccurate near 1.
+            ..2.0 => ((x - 1.0) + ((x - 1.0) * (x + 1.0)).sqrt()).ln_1p(),
+            _ => x.acosh(),
+        };
+        check(acosh::<true>, truth, 4.0);
+        check(acosh::<false>, truth, 4.0);
         for isa in Isa::all() {
             let by = |f| {
                 move |x| {

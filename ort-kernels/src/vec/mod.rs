@@ -61,7 +61,8 @@ pub use softmax::{
     softmax_rows, softmax_step,
 };
 pub use transcendental::{
-    asinh, celu, cos, cosh, elu, ln, mish, pow, selu, sin, sinh, softplus, tan,
+    acosh, asinh, atanh, celu, cos, cosh, elu, ln, mish, pow, pow_by_f64, selu, sin, sinh,
+    softplus, tan,
 };
 
 /// Elements that [`map`] copies before it calls the function: so few that a processor reads the next ones from memory

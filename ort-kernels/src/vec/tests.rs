@@ -119,6 +119,8 @@ fn errors_of_functions_in_f64_are_little_more_than_their_rounding() {
     check("cos", &cos, &f64::cos);
     check("tan", &tan, &f64::tan);
     check("asinh", &asinh, &f64::asinh);
+    check("acosh", &acosh, &f64::acosh);
+    check("atanh", &atanh, &f64::atanh);
     check("sinh", &sinh, &f64::sinh);
     check("cosh", &cosh, &f64::cosh);
     let negative = |slope: f64, scale: f64| {
@@ -129,6 +131,8 @@ fn errors_of_functions_in_f64_are_little_more_than_their_rounding() {
     check("selu", &|isa, x| selu(isa, x, 1.75, 1.25), &|x| 1.25 * negative(1.75, 1.0)(x));
     for e in [0.0_f32, 0.5, -0.5, 1.7, 3.0, -1.0, 4.0, 17.3] {
         check("pow", &|isa, x| pow(isa, x, Lane::Same(e)), &|x| x.powf(f64::from(e)));
+        let by_f64 = |isa, x: &mut [f32]| pow_by_f64(isa, x, &vec![f64::from(e); x.len()]);
+        check("pow_by_f64", &by_f64, &|x| x.powf(f64::from(e)));
     }
 }
 

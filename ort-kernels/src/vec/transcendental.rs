@@ -30,6 +30,10 @@ in_f64! {
     mish: double::mish::<FMA>;
     /// `asinh x`. Error: at most 0.52 ulp.
     asinh: double::asinh::<FMA>;
+    /// `acosh x`, NaN below 1. Error: at most 0.52 ulp.
+    acosh: double::acosh::<FMA>;
+    /// `atanh x`, NaN beyond ±1. Error: at most 0.52 ulp.
+    atanh: double::atanh::<FMA>;
     /// `sinh x`. Error: at most 0.52 ulp.
     sinh: double::sinh::<FMA>;
     /// `cosh x`. Error: at most 0.52 ulp.
@@ -62,7 +66,7 @@ per_isa! {
     pub fn pow<FMA>(x: &mut [f32], e: Lane<'_, f32>) {
         match e {
             Lane::Same(e) => {
-                let exponent = Exponent::new(e);
+                let exponent = Exponent::new(f64::from(e));
                 for x in x {
                     *x = exponent.of::<FMA>(*x);
                 }
@@ -70,9 +74,20 @@ per_isa! {
             Lane::Row(e) => {
                 assert_eq!(x.len(), e.len(), "operands have the same length");
                 for (x, e) in x.iter_mut().zip(e) {
-                    *x = Exponent::new(*e).of::<FMA>(*x);
+                    *x = Exponent::new(f64::from(*e)).of::<FMA>(*x);
                 }
             }
+        }
+    }
+
+    /// [`pow`] with exponents of f64.
+    ///
+    /// # Panics
+    /// If there are not as many exponents as elements.
+    pub fn pow_by_f64<FMA>(x: &mut [f32], e: &[f64]) {
+        assert_eq!(x.len(), e.len(), "operands have the same length");
+        for (x, e) in x.iter_mut().zip(e) {
+            *x = Exponent::new(*e).of::<FMA>(*x);
         }
     }
 
@@ -103,8 +118,7 @@ struct Exponent {
 
 impl Exponent {
     #[inline(always)]
-    fn new(e: f32) -> Self {
-        let e = f64::from(e);
+    fn new(e: f64) -> Self {
         let (is_integer, is_odd) = (e.floor() == e, (0.5 * e).floor() != 0.5 * e);
         Self { e, is_integer, is_odd: is_integer && is_odd }
     }

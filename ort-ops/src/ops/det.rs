@@ -57,9 +57,25 @@ impl Operator for Det {
     }
 }
 
+/// The determinant of `a: [n, n]`, which becomes triangular.
+///
+/// # Errors
+/// If the run is cancelled.
+pub fn determinant(a: &mut [f64], n: usize, pace: &mut Pace) -> Result<f64, TensorError> {
+    // With a known size, loops are unrolled.
+    match n {
+        2 => eliminate(a, 2, pace),
+        3 => eliminate(a, 3, pace),
+        4 => eliminate(a, 4, pace),
+        n => eliminate(a, n, pace),
+    }
+}
+
 /// Makes the matrix triangular; the product of its diagonal is the determinant, except for the sign, which each row
 /// exchange flips.
-fn determinant(a: &mut [f64], n: usize, pace: &mut Pace) -> Result<f64, TensorError> {
+#[inline(always)]
+fn eliminate(a: &mut [f64], n: usize, pace: &mut Pace) -> Result<f64, TensorError> {
+    let a = &mut a[..n * n];
     let mut det = 1.0;
     for k in 0..n {
         let magnitude = |i: usize| a[i * n + k].abs();

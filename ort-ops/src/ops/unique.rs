@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    Bool, Complex, DType, Inputs, Output, Pace, Shape, TensorView, bf16, collected, f16, filled,
-    move_elements, n_elements, sort, with_dtype,
+    Bool, Complex, DType, Inputs, Output, Pace, Room, Shape, TensorView, bf16, collected, f16,
+    filled, move_elements, n_elements, sort, with_dtype,
 };
 
 use crate::infer::{dims_product, normalize_axis};
 use crate::ops::gather::gather;
 use crate::order::{Sortable, is_comparable};
 
+mod keyed;
 mod table;
 
-use table::{FEW, Keyed, Table};
+use keyed::{Keyed, sorted};
+use table::{FEW, Table};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -102,10 +104,11 @@ impl Slices {
         let mut sorted = collected(0..self.n)?;
         let order = |&a: &usize, &b: &usize| self.order(x, a, b);
         sort(&mut sorted, &order)?;
-        Groups::of_sorted(&sorted, |&slice| slice, order, is_sorted)
+        let is_same = |a: &usize, b: &usize| order(a, b).is_eq();
+        Groups::of_sorted(&sorted, |&slice| slice, is_same, is_sorted)
     }
 
-    /// [`Slices::groups`] of plain elements: if there are many groups, a slice of one is sorted together with its index.
+    /// [`Slices::groups`] of plain elements: slices of one are hashed, or sorted by their bytes if there are many groups.
     fn plain_groups<T: Keyed>(self, x: &[T], is_sorted: bool) -> Result<Groups, OpError> {
         if x.len() != self.n {
             return self.groups(x, is_sorted);
@@ -113,10 +116,8 @@ impl Slices {
         if let Some(groups) = Groups::few(x)? {
             return if is_sorted { groups.sorted(x) } else { Ok(groups) };
         }
-        let mut sorted = collected(x.iter().copied().zip(0..))?;
-        let order = |a: &(T, usize), b: &(T, usize)| a.0.order(&b.0);
-        sort(&mut sorted, &order)?;
-        Groups::of_sorted(&sorted, |&(_, slice)| slice, order, is_sorted)
+        let is_same = |a: &(T, usize), b: &(T, usize)| a.0.bits() == b.0.bits();
+        Groups::of_sorted(&sorted(x)?, |&(_, slice)| slice, is_same, is_sorted)
     }
 }
 
@@ -154,20 +155,36 @@ impl Groups {
     fn of_sorted<I>(
         sorted: &[I],
         slice: impl Fn(&I) -> usize,
-        order: impl Fn(&I, &I) -> Ordering,
+        is_same: impl Fn(&I, &I) -> bool,
         is_sorted: bool,
     ) -> Result<Self, OpError> {
-        let mut groups: Vec<&[I]> = collected(sorted.chunk_by(|a, b| order(a, b).is_eq()))?;
-        if !is_sorted {
-            sort(&mut groups, &|a, b| slice(&a[0]).cmp(&slice(&b[0])))?;
-        }
-        let mut place = filled(0, sorted.len())?;
-        for (i, &group) in groups.iter().enumerate() {
+        let (mut first, mut count) = (Room::new(), Room::new());
+        let (mut place, mut pace) = (filled(0, sorted.len())?, Pace::new());
+        for (i, group) in sorted.chunk_by(is_same).enumerate() {
+            pace.go(group.len())?;
             group.iter().for_each(|item| place[slice(item)] = i);
+            first.push(slice(&group[0]))?;
+            count.push(group.len())?;
         }
-        let first = collected(groups.iter().map(|group| slice(&group[0])))?;
-        let count = collected(groups.iter().map(|group| group.len()))?;
-        Ok(Self { first, place, count })
+        let groups = Self { first: first.into_vec(), place, count: count.into_vec() };
+        if is_sorted { Ok(groups) } else { groups.by_occurrence() }
+    }
+
+    /// The same groups, in the order of their first occurrence.
+    fn by_occurrence(mut self) -> Result<Self, OpError> {
+        let n = self.first.len();
+        let (mut ranks, mut rank, mut pace) = (filled(0, n)?, 0, Pace::new());
+        let (mut first, mut count) = (filled(0, n)?, filled(0, n)?);
+        for (i, place) in self.place.iter_mut().enumerate() {
+            pace.go(1)?;
+            let group = *place;
+            if self.first[group] == i {
+                (ranks[group], first[rank], count[rank]) = (rank, i, self.count[group]);
+                rank += 1;
+            }
+            *place = ranks[group];
+        }
+        Ok(Self { first, count, ..self })
     }
 }
 

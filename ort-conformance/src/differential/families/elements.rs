@@ -96,6 +96,24 @@ pub(super) fn pair(net: &mut Net<'_>) -> Vec<Value> {
     vec![exact(net.node(op, &names.map(String::as_str)))]
 }
 
+/// Powers with exponents of another type: of whole numbers, which are exact.
+pub(super) fn power(net: &mut Net<'_>) -> Vec<Value> {
+    let full = shape(net, 200_000);
+    let narrow = narrower(net, &full);
+    let base = net.draw.pick(&["int32", "int64"]);
+    let exponent = net.draw.pick(&["uint8", "int8", "uint64", "float"]);
+    let x = net.any('x', "_n9", base, &full);
+    let e = net.any('x', "_n4", exponent, &narrow);
+    vec![exact(net.node("Pow-15", &[&x.name, &e.name]))]
+}
+
+/// Determinants of small matrices, by the same elimination as `eval`.
+pub(super) fn det(net: &mut Net<'_>) -> Vec<Value> {
+    let (n, m) = (net.draw.size(1, 3000), net.draw.between(1, 4));
+    let x = net.any('x', "_n3", "double", &[n, m, m]);
+    vec![exact(net.node("Det-11", &[&x.name]))]
+}
+
 pub(super) fn fold(net: &mut Net<'_>) -> Vec<Value> {
     let full = shape(net, 500_000);
     let ops = ["ReduceMax-20", "ReduceMin-20", "ReduceSum-13", "ReduceProd-18", "ReduceL1-18"];

@@ -115,6 +115,15 @@ pub(super) fn compress(net: &mut Net<'_>) -> Vec<Value> {
     vec![exact(net.node(&op, &[&x.name, &flags.name]))]
 }
 
+pub(super) fn non_zero(net: &mut Net<'_>) -> Vec<Value> {
+    let full = shape(net, 200_000);
+    let dtype = net.draw.pick(&TYPES);
+    // Half of the numbers, or few, are zeros.
+    let words = net.draw.pick(&["_n2", "_n300"]);
+    let x = net.any('x', words, dtype, &full);
+    vec![exact(net.node("NonZero-13", &[&x.name]))]
+}
+
 pub(super) fn reverse_sequence(net: &mut Net<'_>) -> Vec<Value> {
     let (n_times, n_batch) = (net.draw.size(1, 300), net.draw.size(1, 100));
     let run = net.draw.size(1, (200_000 / n_times / n_batch).max(1));
@@ -198,4 +207,18 @@ pub(super) fn roi(net: &mut Net<'_>) -> Vec<Value> {
     );
     let name = net.node(&op, &[&x.name, &rois.name, &images.name]);
     vec![Value { error: 4.0 * ROUNDING, ..exact(name) }]
+}
+
+pub(super) fn crop(net: &mut Net<'_>) -> Vec<Value> {
+    let (h, w) = (net.draw.size(1, 80), net.draw.size(1, 80));
+    let c = net.draw.size(1, (60_000 / h / w).max(1));
+    let x = net.any('x', "", "float", &[1, c, h, w]);
+    let n = net.draw.size(1, 20);
+    let boxes = net.any('x', "", "float", &[n, 4]);
+    let images = net.any('x', "_n1", "int32", &[n]);
+    let [rows, columns] = [net.draw.between(1, 30), net.draw.between(1, 30)];
+    let size = net.literal(&format!("int32[2] [{rows}, {columns}]"));
+    let mode = net.draw.pick(&["bilinear", "nearest"]);
+    let op = format!("com.microsoft:CropAndResize-1 [mode: \"{mode}\"]");
+    vec![exact(net.node(&op, &[&x.name, &boxes.name, &images.name, &size]))]
 }

@@ -118,6 +118,11 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "blocks of pixels", draw: views::blocks },
     Family { name: "Trilu", draw: views::triangle },
     Family { name: "Where", draw: views::choice },
+    Family { name: "NonZero", draw: indexed::non_zero },
+    Family { name: "Pow", draw: elements::power },
+    Family { name: "Det", draw: elements::det },
+    Family { name: "CDist", draw: types::distances },
+    Family { name: "CropAndResize", draw: indexed::crop },
 ];
 
 /// A case of a family.

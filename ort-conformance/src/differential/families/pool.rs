@@ -15,9 +15,12 @@ pub(super) fn pool(net: &mut Net<'_>) -> Vec<Value> {
     let is_float = dtype == "float";
     let x = if is_float { net.input(&shape) } else { net.any('x', "", dtype, &shape) };
     if is_float && net.draw.one_in(4) {
-        let op = net.draw.pick(&["GlobalAveragePool-1", "GlobalMaxPool-1"]);
+        let op = net.draw.pick(&["GlobalAveragePool-1", "GlobalMaxPool-1", "GlobalLpPool-2"]);
         let name = net.node(op, &[&x.name]);
-        return vec![Value { name, shape: Vec::new(), size: 1.0, error: ROUNDING }];
+        // A norm of elements up to 1.
+        let norm = (shape.iter().product::<usize>() as f64).sqrt();
+        let error = if op == "GlobalLpPool-2" { 4.0 * norm * ROUNDING } else { ROUNDING };
+        return vec![Value { name, shape: Vec::new(), size: 1.0, error }];
     }
     let (mut kernel, mut strides, mut pads) = (Vec::new(), Vec::new(), vec![0; 2 * rank]);
     for (i, &dim) in shape[2..].iter().enumerate() {
@@ -38,6 +41,7 @@ pub(super) fn pool(net: &mut Net<'_>) -> Vec<Value> {
         ("MaxPool-12", 0.0),
         ("AveragePool-19 [count_include_pad: 0", 1.0),
         ("AveragePool-19 [count_include_pad: 1", 1.0),
+        ("LpPool-18 [p: 2", 32.0),
     ]);
     let (op, n) = if is_float { (op, n) } else { ("MaxPool-12", 0.0) };
     let op = match op.split_once('[') {

@@ -52,6 +52,15 @@ pub(super) fn product(net: &mut Net<'_>) -> Vec<Value> {
     }
 }
 
+/// Squared distances between rows.
+pub(super) fn distances(net: &mut Net<'_>) -> Vec<Value> {
+    let dtype = net.draw.pick(&["float", "double"]);
+    let [m, k, n] = sizes(net, 4);
+    let [a, b] = [[m, n], [k, n]].map(|shape| net.any('x', "_n4", dtype, &shape).name);
+    let name = net.node("com.microsoft:CDist-1 [metric: \"sqeuclidean\"]", &[&a, &b]);
+    exact(name, vec![m, k])
+}
+
 /// A convolution or a pool of f16.
 pub(super) fn windows(net: &mut Net<'_>) -> Vec<Value> {
     let dtype = net.draw.pick(&HALVES);

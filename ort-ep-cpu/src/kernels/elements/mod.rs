@@ -1,6 +1,8 @@
 //! Element-wise functions without a kernel for their type: of integers, f64 and booleans, and
 //! from floats to another type: signs, and tests for NaN and infinity.
 
+mod shrink;
+
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
 use ort_kernels::Isa;
@@ -117,13 +119,7 @@ impl Kernel for ElementKernel {
                 T => self.clip::<T>(op, io), else => Err(KernelError::ForeignState)),
             Function::Class(op) => self.class(op, io),
             Function::Power(power) => self.power(power, io),
-            Function::Shrink { bias, lambd } => with_dtype!(self.dtype,
-                [f64, i8, i16, i32, i64, u8, u16, u32, u64],
-                T => self.map(io, move |x: T| {
-                    let x = Number::to_f64(x);
-                    let above = if x > lambd { x - bias } else { 0.0 };
-                    <T as Number>::from_f64(if x < -lambd { x + bias } else { above })
-                }), else => Err(KernelError::ForeignState)),
+            Function::Shrink { bias, lambd } => self.shrink(bias, lambd, io),
         }
     }
 

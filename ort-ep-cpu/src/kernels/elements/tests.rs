@@ -66,11 +66,6 @@ fn bounds_and_flags() {
             }
         }
     }
-    for dtype in [DType::F64, DType::I8, DType::U16, DType::I64] {
-        let x = with_dtype!(dtype, number, T => numbers::<T>(1001), else => panic!());
-        let case = Case::new("Shrink", 9).attr("lambd", Attr::Float(3.5)).input(x);
-        case.attr("bias", Attr::Float(-1.25)).check(exact);
-    }
     for (negative, positive) in [(0, 0), (0, 1), (1, 0)] {
         let case = Case::new("IsInf", 20).input(numbers::<f32>(1001));
         let case = case.attr("detect_negative", Attr::Int(negative));
@@ -78,4 +73,18 @@ fn bounds_and_flags() {
     }
     let flags: Vec<Bool> = (0..1001).map(|i| Bool::from(i % 3 == 0)).collect();
     Case::new("Not", 1).input(Tensor::from_slice(&[1001], &flags).unwrap()).check(exact);
+}
+
+#[test]
+fn numbers_shrink_by_whole_and_other_biases() {
+    use DType::{F64, I8, I16, I32, I64, U8, U16, U32, U64};
+
+    let settings = [(3.5, -1.25), (3.5, 1.0), (0.0, 5.0), (-2.0, 1.0), (1e9, 100.0), (7.0, -60.0)];
+    for dtype in [F64, I8, I16, I32, I64, U8, U16, U32, U64] {
+        for (lambd, bias) in settings {
+            let x = with_dtype!(dtype, number, T => numbers::<T>(1001), else => panic!());
+            let case = Case::new("Shrink", 9).attr("lambd", Attr::Float(lambd)).input(x);
+            case.attr("bias", Attr::Float(bias)).check(exact);
+        }
+    }
 }

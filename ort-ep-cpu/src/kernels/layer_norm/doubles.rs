@@ -75,7 +75,7 @@ impl Task for Row<'_> {
 
 /// `Σ f(x)`.
 #[inline(always)]
-fn total(x: &[f64], f: impl Fn(f64) -> f64) -> f64 {
+pub(in super::super) fn total(x: &[f64], f: impl Fn(f64) -> f64) -> f64 {
     let mut lanes = [0.0; LANES];
     let (chunks, rest) = x.as_chunks::<LANES>();
     for chunk in chunks {

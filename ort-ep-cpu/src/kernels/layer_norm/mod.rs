@@ -3,7 +3,7 @@
 
 // collects are bounded: by the rank
 
-mod doubles;
+pub(super) mod doubles;
 mod halves;
 
 use ort_ep::{Claim, Io, Kernel, KernelError, Prepared};

@@ -5,7 +5,7 @@ use ort_graph::{Graph, NodeId, OpError};
 use ort_kernels::vec::{Lane, each, each_in_place};
 use ort_kernels::{Activation, Isa, vec};
 use ort_ops::ops::{activation, clip::Clip, gelu::Gelu, pow::Pow, unary::Unary};
-use ort_tensor::Inputs;
+use ort_tensor::{Inputs, Number, with_dtype};
 
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::pieces::{Rows, first_and_output, map};
@@ -58,7 +58,9 @@ pub(super) enum Function {
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let &[id] = compiler.claim.nodes.as_slice() else { return Ok(None) };
     let Some(function) = Function::of(compiler.graph, id) else { return Ok(None) };
-    if !compiler.are_f32(0..3) {
+    // A constant exponent may have any type.
+    let operands = if matches!(function, Function::Pow(_)) { 0..1 } else { 0..3 };
+    if !compiler.are_f32(operands) {
         return Ok(None);
     }
     let (isa, has_bias) = (compiler.cpu.isa, compiler.op::<Gelu>().is_some());
@@ -69,8 +71,10 @@ fn of_unary(op: Unary) -> Option<Function> {
     Some(match op {
         Unary::Abs => Function::Direct(|isa, x, y| direct(isa, x, y, f32::abs)),
         Unary::Acos => Function::Expensive(vec::acos),
+        Unary::Acosh => Function::Expensive(vec::acosh),
         Unary::Asin => Function::Expensive(vec::asin),
         Unary::Asinh => Function::Expensive(vec::asinh),
+        Unary::Atanh => Function::Expensive(vec::atanh),
         Unary::Atan => Function::Expensive(vec::atan),
         Unary::Ceil => Function::Direct(|isa, x, y| direct(isa, x, y, f32::ceil)),
         Unary::Cos => Function::Expensive(vec::cos),
@@ -134,10 +138,11 @@ fn of_pow(graph: &Graph, id: NodeId) -> Option<Function> {
     op::<Pow>(graph, id)?;
     let exponent = graph.constant(graph.get_node(id)?.inputs.get(1).copied().flatten()?)?;
     // A shape of higher rank would broadcast the base.
-    match exponent.as_slice::<f32>() {
-        Ok(&[e]) if exponent.shape().is_empty() => Some(Function::Pow(e)),
-        _ => None,
-    }
+    let exponent = (exponent.shape().is_empty() && !exponent.is_released()).then_some(exponent)?;
+    let e = with_dtype!(exponent.dtype(), number,
+        T => exponent.as_slice::<T>().ok()?.first().map(|&e| Number::to_f64(e)), else => None)?;
+    let narrow = <f32 as Number>::from_f64(e);
+    (f64::from(narrow) == e || e.is_nan()).then_some(Function::Pow(narrow))
 }
 
 impl Function {

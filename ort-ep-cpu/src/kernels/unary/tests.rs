@@ -45,6 +45,15 @@ fn a_square_is_exact() {
 }
 
 #[test]
+fn exponents_of_any_type_are_constants() {
+    for e in [Tensor::scalar(5_i64), Tensor::scalar(-2_i8), Tensor::scalar(0.5_f64)] {
+        let case = |x| Case::new("Pow", 15).input(x).constant(e.clone());
+        case(floats(&[3, 331])).check(ulps(1));
+        case(edges()).check(ulps(1));
+    }
+}
+
+#[test]
 fn approximate_functions_keep_their_bounds() {
     // The bound of the kernel, and half a unit for the rounding of the expected value.
     for (name, version, n) in [
@@ -67,7 +76,9 @@ fn approximate_functions_keep_their_bounds() {
 #[test]
 fn errors_of_functions_in_f64_are_one_rounding() {
     for (name, version) in [
+        ("Acosh", 22),
         ("Asinh", 22),
+        ("Atanh", 22),
         ("Celu", 12),
         ("Cos", 22),
         ("Cosh", 22),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Number, Output, Pace, Room, TensorError, TensorView, try_collected, with_dtype,
+    DType, Inputs, Number, Output, Pace, Room, TensorView, try_collected, with_dtype,
 };
 
 use crate::elementwise::{only, unsupported};
@@ -37,8 +37,8 @@ pub struct CropAndResize {
 }
 
 /// A position between two elements of an axis, with its distance from the first.
-#[derive(Clone, Copy, Debug)]
-struct Place {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
     before: usize,
     after: usize,
     ratio: f64,
@@ -57,37 +57,64 @@ impl CropAndResize {
         Ok(Arc::new(Self { is_nearest, extrapolation_value }))
     }
 
-    /// The places of the elements of a crop on an axis of `n` elements; `None` outside of it.
-    fn places(
+    /// The places of the `len` elements of a crop on an axis of `n` elements, from `start` to `end`; `None` outside of it.
+    pub fn places(
         self,
         [start, end]: [f64; 2],
         n: usize,
         len: usize,
         is_double: bool,
-    ) -> Result<Room<Option<Place>>, TensorError> {
+    ) -> impl Iterator<Item = Option<Place>> {
         // A sum or product in double precision, rounded, equals that of float32.
-        let round = |x: f64| if is_double { x } else { f64::from(f32::from_f64(x)) };
+        let round = move |x: f64| if is_double { x } else { f64::from(f32::from_f64(x)) };
         let greatest = n as f64 - 1.0;
         let step = round(round(round(end - start) * greatest) / (len as f64 - 1.0));
-        let place = |i: usize| match i {
+        let place = move |i: usize| match i {
             _ if len == 1 => round(0.5 * round(start + end) * greatest),
             0 => round(start * greatest),
             _ if i + 1 == len => round(end * greatest),
             _ => round(round(start * greatest) + round(i as f64 * step)),
         };
-        let inside = |place: f64| {
-            // NaN is outside.
-            let is_inside = place >= 0.0 && place <= greatest;
-            let index = |place: f64| usize::try_from(u64::from_f64(place)).unwrap_or(usize::MAX);
-            let (before, after) = if self.is_nearest {
-                (place.round(), place.round())
-            } else {
-                (place.floor(), place.ceil())
-            };
-            let ratio = place - before;
-            is_inside.then(|| Place { before: index(before), after: index(after), ratio })
+        (0..len).map(move |i| self.inside(place(i), greatest))
+    }
+
+    /// The elements around a place; `None` beyond the greatest.
+    fn inside(self, place: f64, greatest: f64) -> Option<Place> {
+        // NaN is outside.
+        let is_inside = place >= 0.0 && place <= greatest;
+        let index = |place: f64| usize::try_from(u64::from_f64(place)).unwrap_or(usize::MAX);
+        let (before, after) = if self.is_nearest {
+            (place.round(), place.round())
+        } else {
+            (place.floor(), place.ceil())
         };
-        Room::of((0..len).map(|i| inside(place(i))))
+        let ratio = if self.is_nearest { 0.0 } else { place - before };
+        is_inside.then(|| Place { before: index(before), after: index(after), ratio })
+    }
+
+    /// A row of a crop, at a place between two rows of a plane and at places between its columns.
+    ///
+    /// # Panics
+    /// If a place is outside the plane, whose rows have `width` elements.
+    pub fn row<T: Number>(
+        self,
+        (plane, width): (&[T], usize),
+        row: Option<Place>,
+        columns: &[Option<Place>],
+        y: &mut [T],
+    ) {
+        let outside = T::from_f64(f64::from(self.extrapolation_value));
+        let Some(row) = row else { return y.fill(outside) };
+        let rows = [row.before, row.after].map(|row| &plane[row * width..][..width]);
+        for (y, column) in y.iter_mut().zip(columns) {
+            *y = column.map_or(outside, |column| {
+                let [before, after] = rows.map(|row| {
+                    let value = |column: usize| row[column].to_f64();
+                    weighted(value(column.before), value(column.after), column.ratio)
+                });
+                T::from_f64(weighted(before, after, row.ratio))
+            });
+        }
     }
 
     fn compute<T: Number>(
@@ -115,16 +142,14 @@ impl CropAndResize {
         let boxes = rois.chunks_exact(4).zip(indices(images, n)?);
         let mut pace = Pace::new();
         for ((corners, image), y) in boxes.zip(y.chunks_exact_mut(c * crop_height * crop_width)) {
-            let rows = self.places([corners[0], corners[2]], height, crop_height, is_double)?;
-            let columns = self.places([corners[1], corners[3]], width, crop_width, is_double)?;
-            let places = || rows.iter().flat_map(|row| columns.iter().map(move |col| (row, col)));
+            let rows = self.places([corners[0], corners[2]], height, crop_height, is_double);
+            let columns = self.places([corners[1], corners[3]], width, crop_width, is_double);
+            let (rows, columns) = (Room::of(rows)?, Room::of(columns)?);
             for (channel, y) in y.chunks_exact_mut(crop_height * crop_width).enumerate() {
                 let plane = &x[(image * c + channel) * height * width..][..height * width];
-                for (y, (row, column)) in y.iter_mut().zip(places()) {
-                    pace.go(8)?;
-                    let value =
-                        row.zip(*column).map(|(row, column)| between(plane, width, row, column));
-                    *y = T::from_f64(value.unwrap_or(f64::from(self.extrapolation_value)));
+                for (y, row) in y.chunks_exact_mut(crop_width).zip(rows.iter()) {
+                    pace.go(8 * crop_width)?;
+                    self.row((plane, width), *row, &columns, y);
                 }
             }
         }
@@ -132,14 +157,9 @@ impl CropAndResize {
     }
 }
 
-/// The value between four elements of a plane.
-fn between<T: Number>(plane: &[T], width: usize, row: Place, column: Place) -> f64 {
-    let weighted = |a: f64, b: f64, ratio: f64| if ratio == 0.0 { a } else { a + (b - a) * ratio };
-    let at = |row: usize| {
-        let value = |column: usize| plane[row * width + column].to_f64();
-        weighted(value(column.before), value(column.after), column.ratio)
-    };
-    weighted(at(row.before), at(row.after), row.ratio)
+/// The value between `a` and `b`; at `a` it does not depend on `b`.
+fn weighted(a: f64, b: f64, ratio: f64) -> f64 {
+    if ratio == 0.0 { a } else { a + (b - a) * ratio }
 }
 
 fn crop_size(size: &[i64]) -> Result<[usize; 2], OpError> {

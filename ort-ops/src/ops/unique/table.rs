@@ -2,55 +2,12 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use ort_tensor::{Bool, Complex, Number, TensorError, bf16, f16, filled};
+use ort_tensor::{TensorError, filled};
 
-use crate::order::Sortable;
+use super::keyed::Keyed;
 
 /// The most groups of a table.
 pub(super) const FEW: usize = 1 << 12;
-
-/// A plain element whose equals have the same key.
-pub(super) trait Keyed: Sortable + Copy {
-    fn key(self) -> u64;
-}
-
-macro_rules! keyed {
-    ($($ty:ty: |$x:ident| $key:expr;)*) => { $(
-        impl Keyed for $ty {
-            fn key(self) -> u64 {
-                let $x = self;
-                $key
-            }
-        }
-    )* };
-}
-
-keyed! {
-    i8: |x| i64::from(x).cast_unsigned();
-    i16: |x| i64::from(x).cast_unsigned();
-    i32: |x| i64::from(x).cast_unsigned();
-    i64: |x| x.cast_unsigned();
-    u8: |x| u64::from(x);
-    u16: |x| u64::from(x);
-    u32: |x| u64::from(x);
-    u64: |x| x;
-    f16: |x| float_key(f64::from(x));
-    bf16: |x| float_key(f64::from(x));
-    f32: |x| float_key(f64::from(x));
-    f64: |x| float_key(x);
-    Bool: |x| u64::from(x.get());
-    Complex<f32>: |x| complex_key(x);
-    Complex<f64>: |x| complex_key(x);
-}
-
-/// One key for all NaNs, and one for both zeros.
-fn float_key(x: f64) -> u64 {
-    if x.is_nan() { u64::MAX } else { (x + 0.0).to_bits() }
-}
-
-fn complex_key<T: Number + Into<f64>>(x: Complex<T>) -> u64 {
-    float_key(x.re().into()).rotate_left(32) ^ float_key(x.im().into())
-}
 
 /// A hash table of groups, whose elements are elsewhere.
 pub(super) struct Table {
@@ -77,10 +34,10 @@ impl Table {
 
     /// The group of an element, a new one if none is equal; `None` if there is no room for it.
     pub(super) fn group<T: Keyed>(&mut self, x: &[T], i: usize) -> Option<usize> {
-        let mut at = self.slot(x[i].key());
+        let mut at = self.slot(x[i].bits());
         while self.slots[at] > 0 {
             let group = usize::from(self.slots[at] - 1);
-            if x[self.first[group]].order(&x[i]).is_eq() {
+            if x[self.first[group]].bits() == x[i].bits() {
                 return Some(group);
             }
             at = (at + 1) & (self.slots.len() - 1);
@@ -93,7 +50,8 @@ impl Table {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the low bits choose a slot")]
-    fn slot(&self, key: u64) -> usize {
+    fn slot(&self, bits: u128) -> usize {
+        let key = (bits >> 64) as u64 ^ (bits as u64).rotate_left(32);
         let product = u128::from(key ^ self.offset) * u128::from(self.factor);
         ((product >> 64) as u64 ^ product as u64) as usize & (self.slots.len() - 1)
     }

@@ -1,8 +1,30 @@
-//! Maxima of windows of a plane, or of a volume, of any type: first over the rows of a window, then
+//! Folds of windows of a plane, or of a volume, of any type, such as maxima and norms: first over the rows of a window, then
 //! along the row, so that a window of `k × l` takes `k + l` steps and not `k · l`.
 
 use crate::conv_f32::Axis;
 use crate::isa::{Isa, Task};
+
+/// How the inputs of a window become its result.
+pub trait WindowFold: Copy {
+    /// An input.
+    type In: Copy;
+    /// A fold of inputs.
+    type Sum: Copy;
+    /// A result.
+    type Out;
+
+    /// The fold of no input, as in the padding.
+    fn start(self) -> Self::Sum;
+
+    /// The fold of one input. As the others, implementations are `#[inline(always)]`.
+    fn of(self, x: Self::In) -> Self::Sum;
+
+    /// The fold of the inputs of two folds.
+    fn join(self, a: Self::Sum, b: Self::Sum) -> Self::Sum;
+
+    /// The result of a window.
+    fn finish(self, sum: Self::Sum) -> Self::Out;
+}
 
 /// An element with a maximum.
 pub trait Ordered: Copy {
@@ -31,15 +53,48 @@ impl Ordered for f64 {
     }
 }
 
+/// The maximum of a window.
+#[derive(Clone, Copy, Debug)]
+pub struct Largest<T> {
+    /// The result of a window without inputs.
+    pub least: T,
+}
+
+impl<T: Ordered> WindowFold for Largest<T> {
+    type In = T;
+    type Sum = T;
+    type Out = T;
+
+    #[inline(always)]
+    fn start(self) -> T {
+        self.least
+    }
+
+    #[inline(always)]
+    fn of(self, x: T) -> T {
+        x
+    }
+
+    #[inline(always)]
+    fn join(self, a: T, b: T) -> T {
+        a.larger(b)
+    }
+
+    #[inline(always)]
+    fn finish(self, sum: T) -> T {
+        sum
+    }
+}
+
 /// Windows over three axes, of which any may be [`Axis::UNIT`].
 #[derive(Clone, Copy, Debug)]
-pub struct WindowMax {
+pub struct Windows {
     /// Outermost first.
     pub axes: [Axis; 3],
 }
 
-impl WindowMax {
-    /// Elements of a padded row, and of its result: [`WindowMax::run`] takes scratch for both.
+impl Windows {
+    /// Folds of a padded row, and of the windows along it: [`Windows::run`] takes scratch for both.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         self.row_len() + self.span()
@@ -57,66 +112,75 @@ impl WindowMax {
         axis.output.saturating_sub(1) * axis.stride + 1
     }
 
-    /// `y[o] = max x[i]` over the inputs `i` that the window of `o` covers, or `least` if it covers none.
+    /// `y[o] = fold of x[i]` over the inputs `i` that the window of `o` covers.
     ///
     /// # Panics
     /// If `x`, `y` or `scratch` has fewer elements than needed.
-    pub fn run<T: Ordered>(&self, isa: Isa, x: &[T], (least, y): (T, &mut [T]), scratch: &mut [T]) {
-        isa.run(Run { windows: *self, x, least, y, scratch });
+    pub fn run<F: WindowFold>(
+        &self,
+        isa: Isa,
+        x: &[F::In],
+        (fold, y): (F, &mut [F::Out]),
+        scratch: &mut [F::Sum],
+    ) {
+        isa.run(Run { windows: *self, x, fold, y, scratch });
     }
 }
 
-struct Run<'a, T> {
-    windows: WindowMax,
-    x: &'a [T],
-    least: T,
-    y: &'a mut [T],
-    scratch: &'a mut [T],
+struct Run<'a, F: WindowFold> {
+    windows: Windows,
+    x: &'a [F::In],
+    fold: F,
+    y: &'a mut [F::Out],
+    scratch: &'a mut [F::Sum],
 }
 
-impl<T: Ordered> Task for Run<'_, T> {
+impl<F: WindowFold> Task for Run<'_, F> {
     type Output = ();
+    const IS_WIDE: bool = size_of::<F::Sum>() == 8;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { windows, x, least, y, scratch } = self;
+        let Self { windows, x, fold, y, scratch } = self;
         let [a, b, c] = windows.axes;
         let (row, found) = scratch.split_at_mut(windows.row_len());
         let found = &mut found[..windows.span()];
-        row.fill(least);
+        row.fill(fold.start());
         for (at, y) in y.chunks_exact_mut(c.output.max(1)).enumerate() {
             let seen = &mut row[c.pad[0]..][..c.input];
-            seen.fill(least);
+            seen.fill(fold.start());
             for i in (0..a.kernel).filter_map(|tap| a.at(at / b.output, tap)) {
                 for j in (0..b.kernel).filter_map(|tap| b.at(at % b.output, tap)) {
-                    join(seen, &x[(i * b.input + j) * c.input..][..c.input]);
+                    let x = &x[(i * b.input + j) * c.input..][..c.input];
+                    for (seen, x) in seen.iter_mut().zip(x) {
+                        *seen = fold.join(*seen, fold.of(*x));
+                    }
+                }
+            }
+            found.copy_from_slice(&row[..found.len()]);
+            for tap in 1..c.kernel {
+                let row = &row[tap * c.dilation..][..found.len()];
+                for (found, sum) in found.iter_mut().zip(row) {
+                    *found = fold.join(*found, *sum);
                 }
             }
             if c.stride == 1 {
-                along(c, row, y);
-                continue;
-            }
-            along(c, row, found);
-            for (y, found) in y.iter_mut().zip(found.iter().step_by(c.stride)) {
-                *y = *found;
+                finish(fold, found.iter(), y);
+            } else {
+                finish(fold, found.iter().step_by(c.stride), y);
             }
         }
     }
 }
 
-/// `y[o] = max row[o + tap · dilation]`.
 #[inline(always)]
-fn along<T: Ordered>(axis: Axis, row: &[T], y: &mut [T]) {
-    y.copy_from_slice(&row[..y.len()]);
-    for tap in 1..axis.kernel {
-        join(y, &row[tap * axis.dilation..][..y.len()]);
-    }
-}
-
-#[inline(always)]
-fn join<T: Ordered>(y: &mut [T], x: &[T]) {
-    for (y, x) in y.iter_mut().zip(x) {
-        *y = y.larger(*x);
+fn finish<'a, F: WindowFold<Sum: 'a>>(
+    fold: F,
+    found: impl Iterator<Item = &'a F::Sum>,
+    y: &mut [F::Out],
+) {
+    for (y, found) in y.iter_mut().zip(found) {
+        *y = fold.finish(*found);
     }
 }
 
@@ -144,10 +208,10 @@ mod tests {
                 .map(|i| if i == 17 { f64::NAN } else { (i * 7919 % 251) as f64 })
                 .collect();
             for isa in Isa::all() {
-                let windows = WindowMax { axes };
+                let windows = Windows { axes };
                 let mut y = vec![0.0; a.output * b.output * c.output];
                 let mut scratch = vec![9e9; windows.scratch_len()];
-                windows.run(isa, &x, (-1.0, &mut y), &mut scratch);
+                windows.run(isa, &x, (Largest { least: -1.0 }, &mut y), &mut scratch);
                 for (at, y) in y.iter().enumerate() {
                     let (p, q, r) =
                         (at / c.output / b.output, at / c.output % b.output, at % c.output);
