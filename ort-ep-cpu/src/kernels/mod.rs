@@ -187,6 +187,7 @@ kernels! {
     dynamic_quantize_lstm,
     einsum,
     embed_layer_norm,
+    experts,
     forest,
     fourier,
     gather,
