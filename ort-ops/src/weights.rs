@@ -84,10 +84,21 @@ impl QuantizedRows<'_> {
         let BlockFormat { bits, block, .. } = self.format;
         let bytes = &self.bytes[n * self.row_bytes..];
         let first = n * self.format.n_blocks();
-        for (k, w) in w.iter_mut().enumerate() {
-            let own = first + self.blocks.as_ref().map_or(k / block, |blocks| blocks[k]);
+        let value = |k: usize, own: usize| {
             let zero_point = self.zero_points.as_ref().map_or(self.format.middle(), |z| z[own]);
-            *w = (f64::from(packed_at(bytes, bits, k)) - zero_point) * self.scales[own];
+            (f64::from(packed_at(bytes, bits, k)) - zero_point) * self.scales[own]
+        };
+        match &self.blocks {
+            Some(blocks) => {
+                let blocks = w.iter_mut().zip(blocks).enumerate();
+                blocks.for_each(|(k, (w, block))| *w = value(k, first + block));
+            }
+            None => {
+                for (i, w) in w.chunks_mut(block.max(1)).enumerate() {
+                    let values = (i * block..).zip(w);
+                    values.for_each(|(k, w)| *w = value(k, first + i));
+                }
+            }
         }
     }
 }

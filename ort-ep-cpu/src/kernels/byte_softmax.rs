@@ -4,6 +4,10 @@
 //! ```text
 //! e[d] = exp(−d·scale)      y = saturate(round(e[max − x] / Σ e · steps) + zero)
 //! ```
+//! Sums of several lanes are independent, so they are computed together. A long lane has a table of results by
+//! distance, which ends where they round to 0: larger distances have smaller exponentials.
+
+use std::ops::Range;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
@@ -67,59 +71,175 @@ impl Softmax {
     }
 }
 
+/// Lanes computed together, if they are adjacent.
+const WIDTH: usize = 64;
+/// Rows computed together, which are lanes of adjacent elements.
+const N_ROWS: usize = 8;
+/// The length of rows that have a table of results.
+const LONG_ROW: usize = 32;
+
 /// Lanes of blocks `[len, inner]`.
-struct Blocks<'a, T> {
+struct Blocks<'a> {
     softmax: &'a Softmax,
     lanes: Lanes,
-    x: &'a [T],
-    y: &'a mut [T],
+    is_signed: bool,
+    x: &'a [u8],
+    y: &'a mut [u8],
 }
 
-impl<T: Number + Ord> Task for Blocks<'_, T> {
+impl Task for Blocks<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { softmax, lanes: Lanes { len, inner }, x, y } = self;
+        let Self { softmax, lanes: Lanes { len, inner }, is_signed, x, y } = self;
+        let flip = if is_signed { 0x80 } else { 0 };
         let block = len.saturating_mul(inner).max(1);
         let mut pace = Pace::new();
-        for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(block)) {
-            for i in 0..inner {
-                if pace.go(len).is_err() {
+        let Some(exponentials) = &softmax.exponentials else {
+            for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(block)) {
+                for i in 0..inner {
+                    if pace.go(len).is_err() {
+                        return;
+                    }
+                    let lane = x[i..].iter().step_by(inner).copied();
+                    softmax.lane(lane, y[i..].iter_mut().step_by(inner), is_signed);
+                }
+            }
+            return;
+        };
+        let group = Group { softmax, exponentials, flip };
+        if inner == 1 {
+            let rows = x.chunks(block * N_ROWS).zip(y.chunks_mut(block * N_ROWS));
+            for (x, y) in rows {
+                if pace.go(x.len()).is_err() {
                     return;
                 }
-                let x = x[i..].iter().step_by(inner).copied();
-                let y = y[i..].iter_mut().step_by(inner);
-                match &softmax.exponentials {
-                    Some(exponentials) => {
-                        let largest = x.clone().max().map_or(0.0, T::to_f64);
-                        lane(softmax, x, y, |x| {
-                            exponentials[usize::from(u8::from_f64(largest - x.to_f64()))]
-                        });
-                    }
-                    None => {
-                        let value = |x: T| x.to_f64() * softmax.scale;
-                        let largest = x.clone().map(value).fold(f64::NEG_INFINITY, f64::max);
-                        lane(softmax, x, y, |x| (value(x) - largest).exp());
-                    }
+                group.rows(len, x, y);
+            }
+            return;
+        }
+        for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(block)) {
+            for first in (0..inner).step_by(WIDTH) {
+                let lanes = first..inner.min(first + WIDTH);
+                if pace.go(lanes.len().saturating_mul(len)).is_err() {
+                    return;
                 }
+                group.columns(inner, lanes, x, y);
             }
         }
     }
 }
 
-/// One lane.
-#[inline(always)]
-fn lane<'y, T: Number>(
-    softmax: &Softmax,
-    x: impl Iterator<Item = T> + Clone,
-    y: impl Iterator<Item = &'y mut T>,
-    exponential: impl Fn(T) -> f64,
-) {
-    let sum = x.clone().fold(0.0, |sum, x| sum + exponential(x));
-    for (y, x) in y.zip(x) {
-        let share = exponential(x) / sum;
-        *y = T::from_f64((share * softmax.n_steps).round_ties_even() + softmax.zero);
+/// Lanes whose exponentials depend on distances only.
+struct Group<'a> {
+    softmax: &'a Softmax,
+    exponentials: &'a [f64; 256],
+    /// XORed with quantized values, orders them.
+    flip: u8,
+}
+
+impl Group<'_> {
+    #[inline(always)]
+    fn is_signed(&self) -> bool {
+        self.flip != 0
+    }
+
+    /// Lanes of `len` adjacent elements, at most [`N_ROWS`].
+    #[inline(always)]
+    fn rows(&self, len: usize, x: &[u8], y: &mut [u8]) {
+        let (mut sums, mut greatest) = ([0.0; N_ROWS], [0; N_ROWS]);
+        let mut rows: [&[u8]; N_ROWS] = [&[]; N_ROWS];
+        for ((row, x), greatest) in rows.iter_mut().zip(x.chunks_exact(len)).zip(&mut greatest) {
+            *row = x;
+            *greatest = x.iter().map(|x| x ^ self.flip).max().unwrap_or_default();
+        }
+        let n_rows = x.len() / len;
+        for i in 0..len {
+            for ((sum, greatest), row) in sums.iter_mut().zip(greatest).zip(&rows[..n_rows]) {
+                *sum += self.exponentials[usize::from(greatest - (row[i] ^ self.flip))];
+            }
+        }
+        let rows = rows.iter().zip(y.chunks_exact_mut(len)).zip(sums.iter().zip(greatest));
+        for ((x, y), (&sum, greatest)) in rows {
+            let distance = |x: u8| usize::from(greatest - (x ^ self.flip));
+            let result = |exponential| {
+                let rounded = self.softmax.rounded(exponential, sum);
+                (rounded == 0.0, self.softmax.saturated(rounded, self.is_signed()))
+            };
+            if len < LONG_ROW {
+                y.iter_mut().zip(*x).for_each(|(y, &x)| {
+                    (_, *y) = result(self.exponentials[distance(x)]);
+                });
+                continue;
+            }
+            let mut table = [self.softmax.saturated(0.0, self.is_signed()); 256];
+            for (to, &exponential) in table.iter_mut().zip(self.exponentials) {
+                let is_last;
+                (is_last, *to) = result(exponential);
+                if is_last {
+                    break;
+                }
+            }
+            y.iter_mut().zip(*x).for_each(|(y, &x)| *y = table[distance(x)]);
+        }
+    }
+
+    /// Adjacent lanes, whose elements have the distance `inner`.
+    #[inline(always)]
+    fn columns(&self, inner: usize, lanes: Range<usize>, x: &[u8], y: &mut [u8]) {
+        let (mut sums, mut greatest) = ([0.0; WIDTH], [0; WIDTH]);
+        for x in x.chunks_exact(inner) {
+            let x = greatest.iter_mut().zip(&x[lanes.clone()]);
+            x.for_each(|(greatest, x)| *greatest = (*greatest).max(x ^ self.flip));
+        }
+        let exponential =
+            |x: u8, greatest: u8| self.exponentials[usize::from(greatest - (x ^ self.flip))];
+        for x in x.chunks_exact(inner) {
+            let x = sums.iter_mut().zip(greatest).zip(&x[lanes.clone()]);
+            x.for_each(|((sum, greatest), &x)| *sum += exponential(x, greatest));
+        }
+        for (x, y) in x.chunks_exact(inner).zip(y.chunks_exact_mut(inner)) {
+            let x = sums.iter().zip(greatest).zip(&x[lanes.clone()]);
+            for (y, ((&sum, greatest), &x)) in y[lanes.clone()].iter_mut().zip(x) {
+                let rounded = self.softmax.rounded(exponential(x, greatest), sum);
+                *y = self.softmax.saturated(rounded, self.is_signed());
+            }
+        }
+    }
+}
+
+impl Softmax {
+    /// The steps of a share, a whole number.
+    #[inline(always)]
+    fn rounded(&self, exponential: f64, sum: f64) -> f64 {
+        (exponential / sum * self.n_steps).round_ties_even()
+    }
+
+    /// The bits of a quantized value.
+    #[inline(always)]
+    fn saturated(&self, rounded: f64, is_signed: bool) -> u8 {
+        let value = rounded + self.zero;
+        if is_signed { i8::from_f64(value).cast_unsigned() } else { u8::from_f64(value) }
+    }
+
+    /// One lane, with any scale.
+    #[inline(always)]
+    fn lane<'y>(
+        &self,
+        x: impl Iterator<Item = u8> + Clone,
+        y: impl Iterator<Item = &'y mut u8>,
+        is_signed: bool,
+    ) {
+        let value = |x: u8| match is_signed {
+            true => f64::from(x.cast_signed()) * self.scale,
+            false => f64::from(x) * self.scale,
+        };
+        let greatest = x.clone().map(value).fold(f64::NEG_INFINITY, f64::max);
+        let exponential = |x: u8| (value(x) - greatest).exp();
+        let sum = x.clone().fold(0.0, |sum, x| sum + exponential(x));
+        let y = y.zip(x);
+        y.for_each(|(y, x)| *y = self.saturated(self.rounded(exponential(x), sum), is_signed));
     }
 }
 
@@ -144,20 +264,10 @@ impl Kernel for ByteSoftmax {
         let len = lanes.len.saturating_mul(lanes.inner);
         let rows = Rows { len, cost: len.saturating_mul(COST) };
         let y = io.outputs[0].tensor(x.dtype(), shape)?;
-        match x.dtype() {
-            DType::I8 => {
-                let x = x.as_slice::<i8>()?;
-                rows.for_each(io.threads, y.into_slice()?, |start, y| {
-                    isa.run(Blocks { softmax, lanes, x: &x[start..][..y.len()], y });
-                });
-            }
-            _ => {
-                let x = x.as_slice::<u8>()?;
-                rows.for_each(io.threads, y.into_slice()?, |start, y| {
-                    isa.run(Blocks { softmax, lanes, x: &x[start..][..y.len()], y });
-                });
-            }
-        }
+        let (is_signed, x) = (x.dtype() == DType::I8, x.as_words::<u8>()?);
+        rows.for_each(io.threads, y.into_words::<u8>()?, |start, y| {
+            isa.run(Blocks { softmax, lanes, is_signed, x: &x[start..][..y.len()], y });
+        });
         Ok(())
     }
 
@@ -176,7 +286,7 @@ mod tests {
     #[test]
     fn results_equal_eval() {
         for (shape, axis) in
-            [(&[7][..], 0), (&[12, 40, 130], -1), (&[2, 300, 7], 1), (&[3, 0], 1), (&[4, 1], 1)]
+            [(&[7][..], 0), (&[12, 40, 130], -1), (&[29, 9], 1), (&[2, 300, 77], 1), (&[3, 0], 1), (&[4, 1], 1)]
         {
             for (opset, scale) in [(13, 0.06), (12, 0.3), (13, -0.1), (13, f32::INFINITY)] {
                 let case = |x: Tensor, zeros: [Tensor; 2]| {

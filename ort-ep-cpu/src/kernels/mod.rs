@@ -190,6 +190,7 @@ kernels! {
     dynamic_quantize_lstm,
     einsum,
     embed_layer_norm,
+    experts,
     forest,
     fourier,
     gather,

@@ -35,6 +35,8 @@
 mod avx2_pixels;
 #[cfg(target_arch = "x86_64")]
 mod avx512vnni_columns;
+#[cfg(target_arch = "x86_64")]
+mod avx512vnni_five;
 mod pixels;
 mod plane;
 

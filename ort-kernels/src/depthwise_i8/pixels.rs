@@ -33,28 +33,36 @@ pub(super) struct Order {
     pub(super) len: usize,
     /// The distance between taps along each axis.
     steps: [usize; 3],
+    /// The axis whose fifth row follows all columns, and where that row begins.
+    fifth: Option<(usize, usize)>,
 }
 
 impl Order {
-    /// For two-dimensional windows of height three or four, each column is a quad; others are read in
-    /// row-major order. Axes with a single tap do not count.
+    /// For two-dimensional windows of height three to five, the first four rows of each column are a quad, and those of
+    /// the fifth follow; others are read in row-major order. Axes with a single tap do not count.
     pub(super) fn of(kernel: [usize; 3]) -> Self {
         let mut wide = (0..3).filter(|&axis| kernel[axis] > 1);
         let mut steps = [0; 3];
         if let (Some(row), Some(column), None) = (wide.next(), wide.next(), wide.next())
-            && (3..=QUAD).contains(&kernel[row])
-            && kernel[column] <= MAX_TAPS / QUAD
+            && (3..=QUAD + 1).contains(&kernel[row])
+            && kernel[column] <= MAX_TAPS / (QUAD + 1)
         {
             (steps[row], steps[column]) = (1, QUAD);
-            return Self { len: kernel[column] * QUAD, steps };
+            let fifth = Some((row, kernel[column] * QUAD)).filter(|_| kernel[row] > QUAD);
+            return Self { len: kernel[column] * kernel[row].max(QUAD), steps, fifth };
         }
         let [k0, k1, k2] = kernel;
-        Self { len: k0 * k1 * k2, steps: [k1 * k2, k2, 1] }
+        Self { len: k0 * k1 * k2, steps: [k1 * k2, k2, 1], fifth: None }
     }
 
     /// The index of a tap in this order.
     pub(super) fn at(self, tap: [usize; 3]) -> usize {
-        tap.iter().zip(self.steps).map(|(tap, step)| tap * step).sum()
+        let at: usize = tap.iter().zip(self.steps).map(|(tap, step)| tap * step).sum();
+        match self.fifth {
+            // `at` is four, and four for each column before.
+            Some((row, first)) if tap[row] == QUAD => first + (at / QUAD - 1),
+            _ => at,
+        }
     }
 }
 
@@ -71,7 +79,7 @@ pub fn taps(kernel: [usize; 3]) -> impl Iterator<Item = Option<usize>> {
 #[derive(Debug)]
 pub(super) struct Columns<'a> {
     /// The lines of inputs, `None` for padding.
-    pub(super) rows: [Option<&'a [u8]>; QUAD],
+    pub(super) rows: [Option<&'a [u8]>; QUAD + 1],
     /// A pixel of padding.
     pub(super) padding: &'a [u8],
     /// The axis of the lines.
@@ -173,7 +181,11 @@ impl Pixels<'_> {
             while at < pixels.end {
                 let n = (pixels.end - at).min(self.axes[2].output - at % self.axes[2].output);
                 let (own, others) = rest.split_at_mut(n * channels);
-                super::avx512vnni_columns::run(token, &self.line(at..at + n, &columns), own);
+                let line = self.line(at..at + n, &columns);
+                match self.axes[1].kernel {
+                    super::avx512vnni_five::WIDTH => super::avx512vnni_five::run(token, &line, own),
+                    _ => super::avx512vnni_columns::run(token, &line, own),
+                }
                 (at, rest) = (at + n, others);
             }
             return;
@@ -200,12 +212,16 @@ impl Pixels<'_> {
     fn columns<'a>(&'a self, requantize: &Requantize<'a>) -> Option<Columns<'a>> {
         let kernel = self.axes.map(|axis| axis.kernel);
         let Scales::ByColumn(factors) = requantize.factors else { return None };
+        let width = match kernel[1] {
+            super::avx512vnni_five::WIDTH => super::avx512vnni_five::WIDTH,
+            _ => super::avx512vnni_columns::WIDTH,
+        };
         let fits = Order::of(kernel).steps == [0, 1, QUAD]
-            && kernel[2] == super::avx512vnni_columns::WIDTH
+            && kernel[2] == width
             && self.parts == 1
             && requantize.is_finite();
         fits.then(|| Columns {
-            rows: [None; QUAD],
+            rows: [None; QUAD + 1],
             padding: self.padding,
             axis: self.axes[2],
             flip: self.flip,

@@ -178,6 +178,10 @@ fn pixels_are_requantized_sums() {
         [axis(3, 1, 1, 1, 1), axis(8, 3, 3, 1, 0), axis(12, 3, 3, 1, 0)],
         [axis(6, 3, 1, 1, 1), axis(2, 1, 1, 1, 0), axis(9, 3, 1, 1, 1)],
         [Axis::UNIT, axis(7, 5, 1, 1, 2), axis(9, 5, 1, 1, 2)],
+        [Axis::UNIT, axis(12, 5, 2, 1, 2), axis(13, 5, 2, 1, 2)],
+        [Axis::UNIT, axis(12, 5, 1, 2, 4), axis(13, 5, 3, 1, 0)],
+        [Axis::UNIT, axis(9, 5, 1, 1, 2), axis(11, 3, 1, 1, 1)],
+        [axis(9, 5, 1, 1, 2), Axis::UNIT, axis(11, 5, 1, 1, 2)],
         [Axis::UNIT, Axis::UNIT, axis(9, 3, 1, 1, 1)],
     ] {
         let [inputs, outputs, n_taps] = [

@@ -86,6 +86,35 @@ pub(super) fn floats_of_4_bits(net: &mut Net<'_>) -> Vec<Value> {
     vec![Value::sums(name, vec![m, n], (k, [&a, &weights]), None)]
 }
 
+/// QMoE with a scale for each row, or for each block of one.
+pub(super) fn experts(net: &mut Net<'_>) -> Vec<Value> {
+    let [m, inner, hidden] = sizes(net);
+    let [inner, hidden] = [inner, hidden].map(|n| n.next_multiple_of(32));
+    let (bits, block) = (net.draw.pick(&[4, 8, 2]), net.draw.pick(&[0, 16, 32]));
+    let n_experts = net.draw.between(2, 5);
+    let (a, logits) = (net.input(&[m, hidden]), net.input(&[m, n_experts]));
+    let mut inputs = vec![a.name.clone(), logits.name];
+    for [n, k] in [[inner, hidden], [hidden, inner]] {
+        let by_row = match block {
+            0 => vec![n_experts, n],
+            _ => vec![n_experts, n, k / block],
+        };
+        inputs.push(net.any('w', "", "uint8", &[n_experts, n, k * bits / 8]).name);
+        inputs.push(net.positive('w', &by_row).name);
+        inputs.push(net.scaled('w', &[n_experts, n], 1).name);
+    }
+    let op = format!(
+        "com.microsoft:QMoE-1 [k: 2, expert_weight_bits: {bits}, block_size: {block}, activation_type: \"relu\"]"
+    );
+    let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+    let name = net.node(&op, &inputs);
+    // The difference of two quantized values, times a scale of at most 1.5.
+    let size = 1.1 * (bits as f64).exp2() / 3.0_f64.sqrt();
+    let weights = Value { name: String::new(), shape: vec![], size, error: 2.0 * ROUNDING * size };
+    let first = Value::sums(String::new(), vec![m, inner], (hidden, [&a, &weights]), None);
+    vec![Value::sums(name, vec![m, hidden], (inner, [&first, &weights]), None)]
+}
+
 /// QLinearConcat of parts with schemes of their own.
 pub(super) fn concat(net: &mut Net<'_>) -> Vec<Value> {
     let dtype = net.draw.pick(&["uint8", "int8"]);

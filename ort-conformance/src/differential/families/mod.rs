@@ -112,6 +112,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "weights dequantized by block", draw: low_bits::dequantized },
     Family { name: "GatherBlockQuantized", draw: low_bits::gather },
     Family { name: "QAttention", draw: sequence::projected_bytes },
+    Family { name: "QMoE", draw: low_bits::experts },
     Family { name: "MatMulBnb4", draw: low_bits::floats_of_4_bits },
     Family { name: "QLinearConcat", draw: low_bits::concat },
     Family { name: "Slice", draw: views::slice },

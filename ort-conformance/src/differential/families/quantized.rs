@@ -114,10 +114,12 @@ pub(super) fn few_bits(net: &mut Net<'_>) -> Vec<Value> {
     let zeros = if net.draw.one_in(2) { zeros.name.as_str() } else { "_" };
     let bias = net.scaled('w', &[n], 1);
     let bias = if net.draw.one_in(2) { bias.name.as_str() } else { "_" };
+    let groups = net.any('w', &format!("_n{n_blocks}"), "int32", &[k]);
+    let groups = if net.draw.one_in(4) { groups.name.as_str() } else { "_" };
     let op = format!(
         "com.microsoft:MatMulNBits-1 [K: {k}, N: {n}, bits: {bits}, block_size: {block}, accuracy_level: {level}]"
     );
-    let name = net.node(&op, &[&a.name, &packed.name, &scales.name, zeros, "_", bias]);
+    let name = net.node(&op, &[&a.name, &packed.name, &scales.name, zeros, groups, bias]);
     // The difference of two quantized values, times a scale of at most 1.5.
     let weight = (bits as f64).exp2() / 6.0_f64.sqrt() * 1.1;
     let size = (k as f64).sqrt() * a.size * weight + 1.0;

@@ -192,7 +192,7 @@ fn depthwise(
     let numbers = by_filter.iter().map(|&zero| u64::from(zero.cast_unsigned()));
     let layout = [u64::from(are_channels_last), u64::from(flip), parts as u64];
     let recipe = Recipe {
-        name: if are_channels_last { "depthwise_i8/pixels" } else { "depthwise_i8" },
+        name: if are_channels_last { "depthwise_i8/pixels_by_column" } else { "depthwise_i8" },
         // bounded: by the filters of an existing constant
         parameters: layout.into_iter().chain(numbers).collect(),
         n_bytes: n_lanes * packed_len(n_taps, parts),

@@ -5,9 +5,11 @@
 //! else, for few rows:      weights are dequantized in registers
 //! else:                    weights are dequantized to panels of an f32 product
 //! ```
-//! 16-bit floats are widened first, and results rounded to them once.
+//! 16-bit floats are widened first, and results rounded to them once. With `g_idx`, both operands are reordered so that
+//! groups are blocks.
 
-mod weights;
+mod groups;
+pub(super) mod weights;
 
 use bytemuck::cast_slice_mut;
 use ort_ep::{Io, Kernel, KernelError, Prepared};
@@ -19,8 +21,9 @@ use ort_kernels::gemm_nbits::{
 use ort_kernels::{Activation, Isa};
 use ort_ops::infer::matmul_shape;
 use ort_ops::ops::microsoft::matmul_nbits::MatMulNBits;
-use ort_tensor::{DType, Shape, TensorView, bf16, f16};
+use ort_tensor::{DType, Number, Shape, TensorView, bf16, f16};
 
+use self::groups::Groups;
 use self::weights::{Operand, PackedWeights};
 use super::halves::Half;
 use super::{Compiled, Compiler, KernelDef};
@@ -63,7 +66,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let Some(operand) = operand else { return Ok(None) };
     let is_float = |dtype: &DType| matches!(dtype, DType::F32 | DType::F16 | DType::Bf16);
     let dtype = compiler.fact(0).and_then(Fact::dtype).filter(is_float);
-    let (Some(dtype), None) = (dtype, compiler.fact(4)) else { return Ok(None) };
+    let Some(dtype) = dtype else { return Ok(None) };
     let isa = compiler.cpu.isa;
     let (form, nr) = match may_round && compiler.cpu.int8_blocks && operand.block <= MAX_BLOCK {
         true => (Form::Bytes, byte_variant(isa).nr),
@@ -88,15 +91,15 @@ struct Room {
 }
 
 /// The product in one of the formats.
-struct Parts<'a> {
-    isa: Isa,
-    m: usize,
-    is_few: bool,
-    weights: ort_kernels::gemm_nbits::Weights<'a>,
-    left: Left<'a>,
+pub(super) struct Parts<'a> {
+    pub(super) isa: Isa,
+    pub(super) m: usize,
+    pub(super) is_few: bool,
+    pub(super) weights: ort_kernels::gemm_nbits::Weights<'a>,
+    pub(super) left: Left<'a>,
 }
 
-enum Left<'a> {
+pub(super) enum Left<'a> {
     Floats(Floats<'a>),
     Bytes(Bytes<'a>),
 }
@@ -116,6 +119,32 @@ impl Parts<'_> {
             start: self.weights.bias.map_or(Start::Zero, Start::ByColumn),
             activation: Activation::None,
         }
+    }
+}
+
+impl Parts<'_> {
+    /// Elements of scratch per thread.
+    pub(super) fn scratch_len(&self) -> usize {
+        match &self.left {
+            Left::Floats(a) if !self.is_few => self.gemm(a).scratch_len(self.m),
+            _ => 0,
+        }
+    }
+
+    /// Computes the product, in multiply-adds of this cost.
+    pub(super) fn compute(
+        &self,
+        cost: usize,
+        y: &mut [f32],
+        (threads, scratch): (&dyn ort_ep::Threads, &mut [u8]),
+    ) {
+        let n = self.weights.format.n;
+        let along = if self.m > n { Along::Rows } else { Along::Columns };
+        let cut = Cut::new(self.isa, [self.m, n], n_parts(threads, cost), along);
+        let team = Team::new(threads, cut.n_parts()).with_scratch(scratch, self.scratch_len());
+        team.run(cut.parts(y), |mut part, scratch| {
+            part.compute(self, f32::no_epilogue(), scratch);
+        });
     }
 }
 
@@ -143,11 +172,12 @@ impl NBitsKernel {
         let (f32s, format) = (|len: usize| lines(len * size_of::<f32>()), self.weights.format);
         let (is_f32, is_few) = (self.dtype == DType::F32, m <= self.few_rows);
         let is_padded = format.padded_k() != format.k && is_few && self.form == Form::Floats;
+        let is_moved = is_padded || self.weights.groups.is_some();
         let only_if = |is_needed, n_bytes| if is_needed { n_bytes } else { 0 };
         let needs_sums = self.form == Form::Floats && is_few && self.weights.has_zeros();
         let n_sums = f32s(m * format.n_blocks());
         Room {
-            a: only_if(!is_f32 || is_padded, f32s(m * self.stride(m))),
+            a: only_if(!is_f32 || is_moved, f32s(m * self.stride(m))),
             quantized: only_if(self.form == Form::Bytes, lines(m * format.padded_k())),
             by_block: match self.form {
                 Form::Bytes => 2 * n_sums,
@@ -171,8 +201,7 @@ impl NBitsKernel {
         }
         let left = Left::Floats(Floats { a: &[], stride: 0, sums: &[] });
         let weights = self.weights.weights(None);
-        let parts = Parts { isa: self.cpu.isa, m, is_few: false, weights, left };
-        parts.gemm(&Floats { a: &[], stride: 0, sums: &[] }).scratch_len(m)
+        Parts { isa: self.cpu.isa, m, is_few: false, weights, left }.scratch_len()
     }
 
     /// The cost of `m` rows, in multiply-adds, including reading and unpacking the weights.
@@ -192,9 +221,17 @@ impl NBitsKernel {
         stride: usize,
         room: &'a mut [f32],
     ) -> Result<&'a [f32], KernelError> {
-        let k = self.weights.format.k;
+        let k = self.weights.n_inputs();
         if room.is_empty() {
             return Ok(x.as_slice()?);
+        }
+        if let Some(groups) = &self.weights.groups {
+            match self.dtype {
+                DType::F32 => gather_rows::<f32>(groups, x.as_slice()?, room),
+                DType::F16 => gather_rows::<f16>(groups, x.as_slice()?, room),
+                _ => gather_rows::<bf16>(groups, x.as_slice()?, room),
+            }
+            return Ok(room);
         }
         let rows = room.chunks_exact_mut(stride);
         match self.dtype {
@@ -246,6 +283,11 @@ impl NBitsKernel {
     }
 }
 
+fn gather_rows<T: Number>(groups: &Groups, x: &[T], room: &mut [f32]) {
+    let rows = x.chunks_exact(groups.k).zip(room.chunks_exact_mut(groups.len()));
+    rows.for_each(|(x, to)| groups.gather(x, to));
+}
+
 fn widen_rows<'a, T: Half>(isa: Isa, x: &[T], k: usize, rows: impl Iterator<Item = &'a mut [f32]>) {
     rows.zip(x.chunks_exact(k)).for_each(|(to, x)| {
         T::widen(isa, x, &mut to[..k]);
@@ -257,7 +299,7 @@ impl Kernel for NBitsKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let Some(&a) = shapes.first() else { return Err(KernelError::ForeignState) };
         let format = self.weights.format;
-        let shape = matmul_shape(a, &[format.k, format.n]).map_err(KernelError::Op)?;
+        let shape = matmul_shape(a, &[self.weights.n_inputs(), format.n]).map_err(KernelError::Op)?;
         let m = a.split_last().map_or(1, |(_, rows)| rows.iter().product());
         let Room { a, quantized, by_block, bias, y } = self.room(m);
         let own = a + quantized + by_block + bias + y;
@@ -294,15 +336,7 @@ impl Kernel for NBitsKernel {
         let left = self.left((a, stride, m), (quantized, floats(by_block)), io.threads);
         let is_few = m <= self.few_rows;
         let parts = Parts { isa, m, is_few, weights: self.weights.weights(bias), left };
-        let mut run = |y: &mut [f32]| {
-            let along = if m > n { Along::Rows } else { Along::Columns };
-            let cut = Cut::new(isa, [m, n], n_parts(io.threads, self.cost(m)), along);
-            let team = Team::new(io.threads, cut.n_parts());
-            let team = team.with_scratch(scratch, self.scratch_len(m));
-            team.run(cut.parts(y), |mut part, scratch| {
-                part.compute(&parts, f32::no_epilogue(), scratch)
-            });
-        };
+        let mut run = |y: &mut [f32]| parts.compute(self.cost(m), y, (io.threads, scratch));
         match self.dtype {
             DType::F32 => run(y.into_slice::<f32>()?),
             DType::F16 => narrowed::<f16>(isa, io.threads, (run, floats(y_room)), y.into_slice()?),

@@ -85,6 +85,27 @@ fn blocks_of_any_size_have_zero_points_of_any_form() {
 }
 
 #[test]
+fn groups_may_have_any_columns() {
+    for [m, k, n] in SIZES {
+        for bits in [2, 4, 8] {
+            let n_blocks = k.div_ceil(32);
+            // Whole runs of 16, so that the scale of a block in 8 bits is still 1; groups differ in size.
+            let group = |i: usize| i32::try_from((i / 16 * 5 + 1) % n_blocks).unwrap();
+            let groups = |len: usize| {
+                let groups: Vec<i32> = (0..len).map(group).collect();
+                Tensor::from_slice(&[len], &groups).unwrap()
+            };
+            let zeros = bytes(&[n * (n_blocks * bits).div_ceil(8)], |bits| bits);
+            let case = |level| case([m, k, n], [bits, 32], level).constant(zeros.clone());
+            case(0).constant(groups(k)).check(exact);
+            case(4).constant(groups(n_blocks * 32)).input(integers(&[n])).check(exact);
+            let of_halves = case_of([m, k, n], [bits, 32], 0, f16::from_f32);
+            of_halves.absent().constant(groups(k)).check(exact);
+        }
+    }
+}
+
+#[test]
 fn halves_are_rounded_once() {
     for size in SIZES {
         for level in [0, 4] {

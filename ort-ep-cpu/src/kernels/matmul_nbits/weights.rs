@@ -9,98 +9,151 @@ use ort_ops::ops::microsoft::matmul_bnb4::MatMulBnb4;
 use ort_ops::ops::microsoft::matmul_nbits::MatMulNBits;
 use ort_tensor::{DType, Tensor, go_on};
 
+use super::groups::Groups;
 use crate::kernels::Compiler;
 
 /// The quantized values of a matrix with their scales and zero points.
 #[derive(Debug)]
-pub(super) struct PackedWeights {
-    pub(super) format: Format,
+pub(in crate::kernels) struct PackedWeights {
+    pub(in crate::kernels) format: Format,
     quantized: Packed,
     scales: Packed,
     zeros: Option<Packed>,
     table: Option<[f32; 16]>,
+    /// The order of A's columns, if they are in groups.
+    pub(super) groups: Option<Groups>,
 }
 
 /// The right operand of either operator.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Operand {
-    pub(super) bits: usize,
-    pub(super) block: usize,
-    pub(super) k: usize,
-    pub(super) n: usize,
+pub(in crate::kernels) struct Operand {
+    pub(in crate::kernels) bits: usize,
+    pub(in crate::kernels) block: usize,
+    pub(in crate::kernels) k: usize,
+    pub(in crate::kernels) n: usize,
     /// What quantized values stand for, if they are not integers; the first is then in the highest bits.
-    pub(super) table: Option<[f32; 16]>,
+    pub(in crate::kernels) table: Option<[f32; 16]>,
+    /// The positions of quantized values, scales, zero points and groups among the inputs.
+    pub(in crate::kernels) inputs: [usize; 4],
+    /// The number of matrices whose columns are concatenated, if each column has one scale. The zero points of a
+    /// matrix are packed.
+    pub(in crate::kernels) n_matrices: Option<usize>,
 }
 
+/// The positions of the inputs of a product.
+const INPUTS: [usize; 4] = [1, 2, 3, 4];
+
 impl Operand {
-    pub(super) const fn of_integers(op: &MatMulNBits) -> Self {
+    pub(in crate::kernels) const fn of_integers(op: &MatMulNBits) -> Self {
         let &MatMulNBits { bits, block_size: block, k, n, .. } = op;
-        Self { bits, block, k, n, table: None }
+        Self { bits, block, k, n, table: None, inputs: INPUTS, n_matrices: None }
     }
 
     /// `None` if rows are not whole blocks, or are not columns of the product.
-    pub(super) fn of_floats(op: &MatMulBnb4) -> Option<Self> {
+    pub(in crate::kernels) fn of_floats(op: &MatMulBnb4) -> Option<Self> {
         let &MatMulBnb4 { block_size: block, k, n, .. } = op;
         let mut table = [0.0; 16];
         #[expect(clippy::cast_possible_truncation, reason = "the nearest f32")]
         table.iter_mut().zip(0..).for_each(|(value, q)| *value = op.value(q) as f32);
         let is_taken = op.is_transposed && k.is_multiple_of(block);
-        is_taken.then_some(Self { bits: 4, block, k, n, table: Some(table) })
+        let table = Some(table);
+        let operand = Self { bits: 4, block, k, n, table, inputs: INPUTS, n_matrices: None };
+        is_taken.then_some(operand)
     }
 }
 
 impl PackedWeights {
     /// The constants of an operator, in panels of `nr` columns. `None` if they are not constant, or
     /// are empty.
-    pub(super) fn compile(compiler: &Compiler<'_>, operand: Operand, nr: usize) -> Option<Self> {
-        let Operand { bits, block, k, n, table } = operand;
-        let format = Format { bits, block, k, n, nr };
-        let quantized = compiler.constant(1)?;
-        if k == 0 || n == 0 || quantized.len() != n * format.padded_k() * bits / 8 {
+    pub(in crate::kernels) fn compile(compiler: &Compiler<'_>, operand: Operand, nr: usize) -> Option<Self> {
+        let Operand { bits, block, k, n, table, .. } = operand;
+        let [codes, scales, zeros, groups] = operand.inputs;
+        let stored = Format { bits, block, k, n, nr };
+        let quantized = compiler.constant(codes)?;
+        if k == 0 || n == 0 || quantized.len() != n * stored.padded_k() * bits / 8 {
             return None;
         }
-        let parameters = [bits, block, k, n, nr].map(|size| size as u64).to_vec();
+        let groups = match compiler.fact(groups) {
+            None => None,
+            Some(_) => Some(Groups::of(compiler.constant(groups)?, &operand)?),
+        };
+        let format = Format { k: groups.as_ref().map_or(k, Groups::len), ..stored };
+        let mut parameters = [bits, block, k, n, nr].map(|size| size as u64).to_vec();
+        parameters.extend(groups.iter().flat_map(Groups::fingerprint));
         let recipe = Recipe {
             name: if table.is_none() { "gemm_nbits/codes" } else { "gemm_nbits/swapped_codes" },
             parameters: parameters.clone(),
             n_bytes: format.quantized_len(),
         };
         let isa = compiler.cpu.isa;
-        let quantized = compiler.pack_for_runs(1, &recipe, |quantized, to| {
+        let quantized = compiler.pack_for_runs(codes, &recipe, |quantized, to| {
+            let permuted = groups.as_ref().map(|groups| groups.permuted(quantized, &operand));
+            let quantized = permuted.as_deref().unwrap_or(quantized);
             format.pack_while(isa, (quantized, table.is_some()), to, || go_on().is_ok());
         })?;
         let by_block = |input, name, middle: f32| {
             let constant = compiler.constant(input)?;
-            let numbers = Numbers::of(constant, &format)?;
+            let given = match operand.n_matrices {
+                None => stored,
+                Some(count) => Format { block: 1, k: n / count.max(1), n: count, ..stored },
+            };
+            let numbers = Numbers::of(constant, &given)?;
             let n_bytes = format.scales_len() * size_of::<f32>();
             let recipe = Recipe { name, parameters: parameters.clone(), n_bytes };
             compiler.pack_for_runs(input, &recipe, |bytes: &[u8], to: &mut [u8]| {
-                let numbers: Vec<f32> = numbers.read(bytes, &format).map(|x| x - middle).collect();
+                let mut numbers: Vec<f32> =
+                    numbers.read(bytes, &given).map(|x| x - middle).collect();
+                if let Some(Groups { blocks, .. }) = &groups {
+                    let columns = numbers.chunks_exact(stored.n_blocks());
+                    numbers = columns.flat_map(|x| blocks.iter().map(|&b| x[b])).collect();
+                } else if operand.n_matrices.is_some() {
+                    let of_blocks = |x: f32| std::iter::repeat_n(x, stored.n_blocks());
+                    numbers = numbers.into_iter().flat_map(of_blocks).collect();
+                }
                 format.pack_by_block(&numbers, bytemuck::cast_slice_mut(to));
             })
         };
-        let scales = by_block(2, "gemm_nbits/scales", 0.0)?;
-        let zeros = match compiler.fact(3) {
+        let scales = by_block(scales, "gemm_nbits/scales", 0.0)?;
+        let zeros = match compiler.fact(zeros) {
             None => None,
-            Some(_) => Some(by_block(3, "gemm_nbits/zeros", format.middle() as f32)?),
+            Some(_) => Some(by_block(zeros, "gemm_nbits/zeros", stored.middle() as f32)?),
         };
-        Some(Self { format, quantized, scales, zeros, table })
+        Some(Self { format, quantized, scales, zeros, table, groups })
     }
 
-    pub(super) fn has_zeros(&self) -> bool {
+    /// The columns of A.
+    pub(in crate::kernels) fn n_inputs(&self) -> usize {
+        self.groups.as_ref().map_or(self.format.k, |groups| groups.k)
+    }
+
+    pub(in crate::kernels) fn has_zeros(&self) -> bool {
         self.zeros.is_some()
     }
 
-    pub(super) fn has_table(&self) -> bool {
+    pub(in crate::kernels) fn has_table(&self) -> bool {
         self.table.is_some()
     }
 
-    pub(super) fn weights<'a>(&'a self, bias: Option<&'a [f32]>) -> Weights<'a> {
+    pub(in crate::kernels) fn weights<'a>(&'a self, bias: Option<&'a [f32]>) -> Weights<'a> {
+        self.matrix([0, self.format.n], bias)
+    }
+
+    /// Matrix `index`, of `n` columns, which are whole panels unless it is the only one.
+    pub(in crate::kernels) fn matrix<'a>(
+        &'a self,
+        [index, n]: [usize; 2],
+        bias: Option<&'a [f32]>,
+    ) -> Weights<'a> {
+        let format = Format { n, ..self.format };
+        let by_block = |packed: &'a Packed| {
+            let numbers: &[f32] = bytemuck::cast_slice(packed.bytes());
+            &numbers[index * format.scales_len()..]
+        };
         Weights {
-            format: self.format,
-            quantized: self.quantized.bytes(),
-            scales: bytemuck::cast_slice(self.scales.bytes()),
-            zeros: self.zeros.as_ref().map(|zeros| bytemuck::cast_slice(zeros.bytes())),
+            format,
+            quantized: &self.quantized.bytes()[index * format.quantized_len()..],
+            scales: by_block(&self.scales),
+            zeros: self.zeros.as_ref().map(by_block),
             table: self.table.as_ref(),
             bias,
         }

@@ -19,7 +19,7 @@ use crate::ops::microsoft::matmul_nbits::{expect_block_size, read_bits};
 use crate::weights::{BlockFormat, QuantizedRows};
 
 pub use self::experts::{ExpertActivation, Gate};
-pub use self::routing::Routing;
+pub use self::routing::{Route, Routing};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[
@@ -82,17 +82,21 @@ pub struct Quantization {
     pub block_size: Option<usize>,
 }
 
-/// The positions of the inputs of a layer.
-#[derive(Clone, Copy)]
-struct Positions {
-    weights: usize,
-    bias: usize,
-    scales: usize,
-    zero_points: usize,
+/// The positions of the inputs of a layer; `usize::MAX` for those that the operator does not have.
+#[derive(Clone, Copy, Debug)]
+pub struct Positions {
+    /// The weights, or their quantized values.
+    pub weights: usize,
+    /// The bias.
+    pub bias: usize,
+    /// The scales of quantized values.
+    pub scales: usize,
+    /// The zero points of quantized values.
+    pub zero_points: usize,
 }
 
 /// The position of the weights of experts in QMoE.
-const ROUTER_WEIGHTS: usize = 14;
+pub const ROUTER_WEIGHTS: usize = 14;
 
 impl MoE {
     fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
@@ -166,7 +170,8 @@ impl MoE {
     }
 
     /// Where the inputs of the three layers are.
-    fn layers(&self) -> [Positions; 3] {
+    #[must_use]
+    pub fn layers(&self) -> [Positions; 3] {
         let absent = usize::MAX;
         match self.quantization {
             None => [2, 4, 6].map(|weights| Positions {

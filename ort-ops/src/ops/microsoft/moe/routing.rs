@@ -13,13 +13,16 @@ pub struct Routing {
 }
 
 /// A token that an expert works on, and the weight of the result.
-pub(super) type Route = (usize, f64);
+pub type Route = (usize, f64);
 
 impl Routing {
     /// The routes to each expert. `logits` and, if they are given, `weights` are
     /// `[tokens, n_experts]`; without weights they are the softmax of the logits. Experts without a positive weight
     /// are skipped.
-    pub(super) fn routes(
+    ///
+    /// # Errors
+    /// If memory is short.
+    pub fn routes(
         self,
         logits: &[f64],
         weights: Option<&[f64]>,

@@ -12,8 +12,8 @@
 //! - A DequantizeLinear may have other readers, which keep it: no EnsureUniqueDQForNodeUnit.
 //! - Concat and Where of parts with one scale are not replaced.
 //! - int8 is as fast as uint8 on every processor, and no sum saturates; but forms without an integer kernel are not
-//!   replaced: products whose right operand is not constant, ReduceMax and ReduceMin; and Softmax, whose integer operator gives other quantized values where the
-//!   reciprocal of the scale is not an integer.
+//!   replaced: products of two values that are not constant whose result stays float, ReduceMax and ReduceMin; and
+//!   Softmax, whose integer operator gives other quantized values where the reciprocal of the scale is not an integer.
 //! - A float bias of Conv or Gemm is quantized here, with the scale of the sums, and a constant operand of Where or
 //!   Concat is quantized like the result: no WhereDummyDq, and WeightBiasQuantization only quantizes weights.
 //! - Resize only moves data in mode nearest: interpolated quantized values would be truncated.

@@ -34,18 +34,20 @@ pub(super) fn conv(unit: &Unit<'_>) -> Found {
     unit.fused(fused, patch, y.value)
 }
 
-/// QLinearMatMul, or MatMulIntegerToFloat where the result stays float.
+/// QLinearMatMul, or MatMulIntegerToFloat where the result of a product with a constant matrix stays float.
 pub(super) fn matmul(unit: &Unit<'_>) -> Found {
     let Some((a, _, b)) = operands(unit)? else { return Ok(None) };
-    if constant_shape(unit, &b)?.len() != 2 {
-        return Err(RANK);
-    }
-    if !b.is_along(1, 2) {
+    let is_matrix = constant_shape(unit, &b).is_ok_and(|shape| shape.len() == 2);
+    let are_scales_supported = if is_matrix { b.is_along(1, 2) } else { b.whole().is_some() };
+    if !are_scales_supported {
         return Err(SCALES);
     }
     let mut patch = Patch::new(unit.graph);
     let mut inputs = sides(&a, &b, &mut patch)?;
     if stays_float(unit) {
+        if !is_matrix {
+            return Err(RANK);
+        }
         let result = unit.result().ok_or(Refusal("its result is not used"))?;
         let [a, a_scale, a_zero, b, b_scale, b_zero] = inputs[..] else { return Ok(None) };
         let inputs = vec![a, b, a_scale, b_scale, a_zero, b_zero];

@@ -9,7 +9,7 @@ use crate::testing::assert_optimized;
 fn matrix_products_compute_on_quantized_values() {
     assert_optimized(
         PASS,
-        "graph(x: float[n,2,3]) -> (y, z) {
+        "graph(x: float[n,2,3]) -> (y, z, pairs) {
            s = const float[] 0.015625
            t = const float[] 0.25
            u = const uint8[] 128
@@ -23,9 +23,14 @@ fn matrix_products_compute_on_quantized_values() {
            y = QuantizeLinear-13 (a, t, u)
            w2 = DequantizeLinear-13 (w, s, u)
            z = MatMul-13 (x1, w2)
+           x2 = Transpose-13 [perm: [0, 2, 1]] (x)
+           q2 = QuantizeLinear-13 (x2, t, u)
+           x3 = DequantizeLinear-13 (q2, t, u)
+           b = MatMul-13 (x1, x3)
+           pairs = QuantizeLinear-13 (b, t, u)
          }",
         &expect![[r#"
-            graph(x: float[n,2,3]) -> (y, z) {
+            graph(x: float[n,2,3]) -> (y, z, pairs) {
               s = const float[] 0.015625
               t = const float[] 0.25
               u = const uint8[] 128
@@ -33,8 +38,11 @@ fn matrix_products_compute_on_quantized_values() {
               ws = const float[2] [0.015625, 0.03125]
               wz = const uint8[2] [100, 128]
               xq = QuantizeLinear-13 (x, s, u)
+              x2 = Transpose-13 [perm: [0, 2, 1]] (x)
+              q2 = QuantizeLinear-13 (x2, t, u)
               y = QLinearMatMul-10 (xq, s, u, w, ws, wz, t, u)
               z = com.microsoft:MatMulIntegerToFloat-1 (xq, w, s, s, u, u)
+              pairs = QLinearMatMul-10 (xq, s, u, q2, t, u, t, u)
             }"#]],
     );
 }
@@ -101,8 +109,7 @@ fn other_products_of_matrices_stay_float() {
            big = const float[3] [1e9, 0, 0]
            xq = QuantizeLinear-13 (x, s, u)
            x1 = DequantizeLinear-13 (xq, s, u)
-           a = MatMul-13 (x1, x1)
-           y = QuantizeLinear-13 (a, t, u)
+           y = MatMul-13 (x1, x1)
            w1 = DequantizeLinear-13 [axis: 0] (w, ws)
            c = MatMul-13 (x1, w1)
            z = QuantizeLinear-13 (c, t, u)
@@ -124,8 +131,7 @@ fn other_products_of_matrices_stay_float() {
               big = const float[3] [1000000000, 0, 0]
               xq = QuantizeLinear-13 (x, s, u)
               x1 = DequantizeLinear-13 (xq, s, u)
-              a = MatMul-13 (x1, x1)
-              y = QuantizeLinear-13 (a, t, u)
+              y = MatMul-13 (x1, x1)
               w1 = DequantizeLinear-13 [axis: 0] (w, ws)
               c = MatMul-13 (x1, w1)
               z = QuantizeLinear-13 (c, t, u)
@@ -137,9 +143,8 @@ fn other_products_of_matrices_stay_float() {
               f = Gemm-13 (x1, w2, big)
               q = QuantizeLinear-13 (f, t, u)
             }
-            1 refused: its weights are not constant
+            2 refused: it is not a product with a constant matrix
             1 refused: its scales are invalid, or more than the operator supports
-            1 refused: it is not a product with a constant matrix
             2 refused: its bias is not quantized like its products"#]],
     );
 }
