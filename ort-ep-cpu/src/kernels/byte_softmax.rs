@@ -285,9 +285,14 @@ mod tests {
 
     #[test]
     fn results_equal_eval() {
-        for (shape, axis) in
-            [(&[7][..], 0), (&[12, 40, 130], -1), (&[29, 9], 1), (&[2, 300, 77], 1), (&[3, 0], 1), (&[4, 1], 1)]
-        {
+        for (shape, axis) in [
+            (&[7][..], 0),
+            (&[12, 40, 130], -1),
+            (&[29, 9], 1),
+            (&[2, 300, 77], 1),
+            (&[3, 0], 1),
+            (&[4, 1], 1),
+        ] {
             for (opset, scale) in [(13, 0.06), (12, 0.3), (13, -0.1), (13, f32::INFINITY)] {
                 let case = |x: Tensor, zeros: [Tensor; 2]| {
                     let [x_zero, y_zero] = zeros;

@@ -6,8 +6,6 @@
 //! ```
 //! In f32: an activation is computed in f64 and rounded once.
 
-// collects are bounded: by the number of tokens
-
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::OpError;
 use ort_kernels::gemm_nbits::{Floats, block_sums, float_variant};
@@ -70,8 +68,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let layer = |index| Layer::compile(compiler, &op, index);
     let (Some(first), Some(second)) = (layer(0), layer(1)) else { return Ok(None) };
     let inner = if op.gate == Gate::Apart { first.n } else { first.n / 2 };
-    let [n_experts, n_second] =
-        [&first, &second].map(|layer| layer.weights.format.n / layer.n);
+    let [n_experts, n_second] = [&first, &second].map(|layer| layer.weights.format.n / layer.n);
     let do_fit = first.weights.format.k == second.n
         && second.weights.format.k == inner
         && n_experts == n_second;

@@ -5,9 +5,7 @@
 use super::avx512vnni_columns::{bytes, column, interleaved, load_words, quantized, transposed};
 use super::pixels::Columns;
 use crate::isa::x86::{load_bytes64, store_bytes};
-use std::arch::x86_64::{
-    __m512i, _mm512_dpbusd_epi32, _mm512_set1_epi8, _mm512_setzero_si512,
-};
+use std::arch::x86_64::{__m512i, _mm512_dpbusd_epi32, _mm512_set1_epi8, _mm512_setzero_si512};
 
 /// Rows and columns per window.
 pub(super) const WIDTH: usize = 5;

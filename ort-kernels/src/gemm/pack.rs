@@ -122,7 +122,7 @@ pub trait Panels<T = f32> {
         None
     }
 
-    /// The unpacked operand, if its columns are contiguous and its rows are not, or have one element.
+    /// The unpacked operand, if its columns are contiguous and its rows are not.
     fn as_columns(&self) -> Option<Matrix<'_, T>> {
         None
     }
@@ -172,8 +172,7 @@ impl<T: Element> Panels<T> for Matrix<'_, T> {
     }
 
     fn as_columns(&self) -> Option<Matrix<'_, T>> {
-        let is_column = self.columns == 1 || self.column_stride != 1;
-        (self.row_stride == 1 && is_column).then_some(*self)
+        (self.row_stride == 1 && self.column_stride != 1).then_some(*self)
     }
 
     fn write(&self, slice: &Slice, panels: &mut [T]) {

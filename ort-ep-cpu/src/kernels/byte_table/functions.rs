@@ -113,9 +113,9 @@ impl Search<'_> {
         for &value in &self.open {
             let mut source = value;
             if !is_byte(graph, value) {
-                let (id, _) = graph.producer(value).filter(|&(id, _)| {
-                    op::<DequantizeLinear>(graph, id).is_some()
-                })?;
+                let (id, _) = graph
+                    .producer(value)
+                    .filter(|&(id, _)| op::<DequantizeLinear>(graph, id).is_some())?;
                 source = operands(graph, id)?.first().copied()?;
                 if self.owns(value) { nodes.push(id) } else { shared.push(id) }
             }

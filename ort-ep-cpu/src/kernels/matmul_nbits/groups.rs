@@ -4,11 +4,14 @@
 //! groups  1 0 1 1     order  1 – | 0 2 | 3 –     (blocks of two; – is padding, whose products are 0)
 //! ```
 
-// collects are bounded: by the columns of A, each of which may fill a block
+// collects are bounded: by MOST times the columns of A
 
 use ort_tensor::{Number, Tensor};
 
 use super::weights::Operand;
+
+/// How many positions there may be for each column of A, in whole blocks.
+const MOST: usize = 2;
 
 /// The order of the columns of A.
 #[derive(Debug)]
@@ -22,19 +25,25 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// `None` if a column has no group, or the columns are none.
+    /// `None` if a column has no group, the columns are none, or most positions would be padding.
     pub(super) fn of(groups: &Tensor, operand: &Operand) -> Option<Self> {
         let (k, block) = (operand.k, operand.block);
         let groups = groups.as_slice::<i32>().ok()?.get(..k).filter(|_| k > 0)?;
+        // bounded: by the columns of A
         let mut columns: Vec<Vec<Option<u32>>> = vec![Vec::new(); k.div_ceil(block)];
         for (column, &group) in (0..).zip(groups) {
             columns.get_mut(usize::try_from(group).ok()?)?.push(Some(column));
+        }
+        let n_positions: usize = columns.iter().map(|it| it.len().next_multiple_of(block)).sum();
+        if n_positions > MOST * k.next_multiple_of(block) {
+            return None;
         }
         let n_blocks = |(group, columns): (usize, &Vec<_>)| {
             std::iter::repeat_n(group, columns.len().div_ceil(block))
         };
         let blocks = columns.iter().enumerate().flat_map(n_blocks).collect();
         let padded = |mut columns: Vec<_>| {
+            // bounded: by MOST
             columns.resize(columns.len().next_multiple_of(block), None);
             columns
         };
@@ -69,6 +78,7 @@ impl Groups {
         let bits = operand.bits;
         let row_bytes = |n_values: usize| n_values * bits / 8;
         let (from, to) = (row_bytes(self.k.next_multiple_of(operand.block)), row_bytes(self.len()));
+        // bounded: by MOST times the constant
         let mut permuted = vec![0; to * operand.n];
         let rows = quantized.chunks_exact(from).zip(permuted.chunks_exact_mut(to));
         for (from, to) in rows {

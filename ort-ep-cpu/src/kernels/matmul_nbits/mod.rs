@@ -299,7 +299,8 @@ impl Kernel for NBitsKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let Some(&a) = shapes.first() else { return Err(KernelError::ForeignState) };
         let format = self.weights.format;
-        let shape = matmul_shape(a, &[self.weights.n_inputs(), format.n]).map_err(KernelError::Op)?;
+        let shape =
+            matmul_shape(a, &[self.weights.n_inputs(), format.n]).map_err(KernelError::Op)?;
         let m = a.split_last().map_or(1, |(_, rows)| rows.iter().product());
         let Room { a, quantized, by_block, bias, y } = self.room(m);
         let own = a + quantized + by_block + bias + y;

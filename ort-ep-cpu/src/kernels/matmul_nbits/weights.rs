@@ -65,7 +65,11 @@ impl Operand {
 impl PackedWeights {
     /// The constants of an operator, in panels of `nr` columns. `None` if they are not constant, or
     /// are empty.
-    pub(in crate::kernels) fn compile(compiler: &Compiler<'_>, operand: Operand, nr: usize) -> Option<Self> {
+    pub(in crate::kernels) fn compile(
+        compiler: &Compiler<'_>,
+        operand: Operand,
+        nr: usize,
+    ) -> Option<Self> {
         let Operand { bits, block, k, n, table, .. } = operand;
         let [codes, scales, zeros, groups] = operand.inputs;
         let stored = Format { bits, block, k, n, nr };
