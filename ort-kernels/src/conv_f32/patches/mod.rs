@@ -30,19 +30,55 @@ pub(super) fn patches(isa: Isa, starts: &[usize], x: &[f32], y: &mut [f32]) {
     }
 }
 
-/// The most of 16, 8 and 4 elements that no line is shorter than.
+/// The tiles of an instruction set, which defines `quad`, what its registers are called, and how they are stored.
 #[cfg(target_arch = "x86_64")]
-macro_rules! by_width {
-    ($tiles:ident, $starts:expr, $x:expr, $y:expr) => {
-        match $y.len() / $starts.len() {
-            16.. => $tiles::<16>($starts, $x, $y),
-            8.. => $tiles::<8>($starts, $x, $y),
-            _ => $tiles::<4>($starts, $x, $y),
+macro_rules! tiles {
+    ($isa:ident) => {
+        kernel! {
+            $isa => pub(super) fn tiles(starts: &[usize], x: &[f32], y: &mut [f32]) {
+                // The most elements that no line is shorter than.
+                match y.len() / starts.len() {
+                    16.. => tiles_of::<16>(starts, x, y),
+                    8.. => tiles_of::<8>(starts, x, y),
+                    _ => tiles_of::<4>(starts, x, y),
+                }
+            }
+        }
+
+        features! { $isa enabled
+            #[inline]
+            fn tiles_of<const WIDTH: usize>(starts: &[usize], x: &[f32], y: &mut [f32]) {
+                let n = starts.len();
+                each_tile::<LINES, WIDTH>(starts, x, y, |lines, y| {
+                    for j in (0..WIDTH).step_by(4) {
+                        let columns = transpose4([
+                            quad::<0, WIDTH>(lines, j),
+                            quad::<1, WIDTH>(lines, j),
+                            quad::<2, WIDTH>(lines, j),
+                            quad::<3, WIDTH>(lines, j),
+                        ]);
+                        for i in 0..4 {
+                            store(&mut y[(j + i) * n..][..LINES], columns[i]);
+                        }
+                    }
+                });
+            }
+        }
+
+        features! { $isa enabled
+            /// Transposes each four elements of four registers.
+            #[inline]
+            fn transpose4([a, b, c, d]: [Register; 4]) -> [Register; 4] {
+                let (ab, cd) = (low(a, b), low(c, d));
+                let [first, second] = [shuffle::<0b0100_0100>(ab, cd), shuffle::<0b1110_1110>(ab, cd)];
+                let (ab, cd) = (high(a, b), high(c, d));
+                [first, second, shuffle::<0b0100_0100>(ab, cd), shuffle::<0b1110_1110>(ab, cd)]
+            }
         }
     };
 }
 #[cfg(target_arch = "x86_64")]
-use by_width;
+use tiles;
 
 /// Calls `tile` with the same `WIDTH` elements of `LINES` lines, and the rows of `y` that begin with their columns: the last
 /// elements may overlap others.
