@@ -1,89 +1,71 @@
-//! Columns of A in groups, `g_idx`: they are read in such an order that each group is a whole number of blocks.
+//! Columns of A in groups, `g_idx`, as quantizers write that order columns by their influence: they are read group by group,
+//! so that each is a block.
 //!
 //! ```text
-//! groups  1 0 1 1     order  1 – | 0 2 | 3 –     (blocks of two; – is padding, whose products are 0)
+//! groups  1 0 1 0 2     order  1 3 | 0 2 | 4     (blocks of two)
 //! ```
 
-// collects are bounded: by MOST times the columns of A
+// collects are bounded: by the columns of A
 
 use ort_tensor::{Number, Tensor};
 
 use super::weights::Operand;
 
-/// How many positions there may be for each column of A, in whole blocks.
-const MOST: usize = 2;
-
 /// The order of the columns of A.
 #[derive(Debug)]
 pub(super) struct Groups {
-    /// The column at each position of whole blocks; `None` for padding.
-    order: Vec<Option<u32>>,
+    /// The column at each position.
+    order: Vec<u32>,
     /// The group of each block.
     pub(super) blocks: Vec<usize>,
-    /// The columns of A.
-    pub(super) k: usize,
 }
 
 impl Groups {
-    /// `None` if a column has no group, the columns are none, or most positions would be padding.
+    /// `None` if the columns in order of their groups are not whole blocks of one group each, of which the last may be
+    /// shorter, or a column has no group.
     pub(super) fn of(groups: &Tensor, operand: &Operand) -> Option<Self> {
         let (k, block) = (operand.k, operand.block);
-        let groups = groups.as_slice::<i32>().ok()?.get(..k).filter(|_| k > 0)?;
-        // bounded: by the columns of A
-        let mut columns: Vec<Vec<Option<u32>>> = vec![Vec::new(); k.div_ceil(block)];
-        for (column, &group) in (0..).zip(groups) {
-            columns.get_mut(usize::try_from(group).ok()?)?.push(Some(column));
-        }
-        let n_positions: usize = columns.iter().map(|it| it.len().next_multiple_of(block)).sum();
-        if n_positions > MOST * k.next_multiple_of(block) {
-            return None;
-        }
-        let n_blocks = |(group, columns): (usize, &Vec<_>)| {
-            std::iter::repeat_n(group, columns.len().div_ceil(block))
+        let groups = groups.as_slice::<i32>().ok()?.get(..k)?;
+        let group = |&column: &u32| groups[column as usize];
+        let mut order: Vec<u32> = (0..u32::try_from(k).ok()?).collect();
+        order.sort_by_key(group);
+        let of_block = |columns: &[u32]| {
+            let first = group(columns.first()?);
+            let index = usize::try_from(first).ok().filter(|&it| it < k.div_ceil(block))?;
+            columns.iter().all(|column| group(column) == first).then_some(index)
         };
-        let blocks = columns.iter().enumerate().flat_map(n_blocks).collect();
-        let padded = |mut columns: Vec<_>| {
-            // bounded: by MOST
-            columns.resize(columns.len().next_multiple_of(block), None);
-            columns
-        };
-        let order = columns.into_iter().flat_map(padded).collect();
-        Some(Self { order, blocks, k })
-    }
-
-    /// The number of positions.
-    pub(super) fn len(&self) -> usize {
-        self.order.len()
+        let blocks: Option<Vec<usize>> = order.chunks(block).map(of_block).collect();
+        Some(Self { order, blocks: blocks? })
     }
 
     /// Numbers that tell orders apart, for the recipe of what is packed in this order: FNV-1a with two offsets.
     pub(super) fn fingerprint(&self) -> [u64; 2] {
         const PRIME: u64 = 0x0100_0000_01b3;
         [0xcbf2_9ce4_8422_2325, 0x6c62_272e_07bb_0142].map(|offset| {
-            let columns = self.order.iter().map(|column| column.map_or(u64::MAX, u64::from));
+            let columns = self.order.iter().map(|&column| u64::from(column));
             let blocks = self.blocks.iter().map(|&block| block as u64);
             columns.chain(blocks).fold(offset, |hash, x| (hash ^ x).wrapping_mul(PRIME))
         })
     }
 
-    /// A row of A in this order.
+    /// A row of A in this order, followed by zeros.
     pub(super) fn gather<T: Number>(&self, row: &[T], to: &mut [f32]) {
-        for (to, column) in to.iter_mut().zip(&self.order) {
-            *to = column.map_or(0.0, |column| f32::from_f64(row[column as usize].to_f64()));
+        let (to, rest) = to.split_at_mut(self.order.len());
+        for (to, &column) in to.iter_mut().zip(&self.order) {
+            *to = f32::from_f64(row[column as usize].to_f64());
         }
+        rest.fill(0.0);
     }
 
-    /// Rows of quantized values in this order; those of padding are 0.
+    /// Rows of quantized values in this order, of the same length.
     pub(super) fn permuted(&self, quantized: &[u8], operand: &Operand) -> Vec<u8> {
         let bits = operand.bits;
-        let row_bytes = |n_values: usize| n_values * bits / 8;
-        let (from, to) = (row_bytes(self.k.next_multiple_of(operand.block)), row_bytes(self.len()));
-        // bounded: by MOST times the constant
-        let mut permuted = vec![0; to * operand.n];
-        let rows = quantized.chunks_exact(from).zip(permuted.chunks_exact_mut(to));
+        let row_bytes = operand.k.next_multiple_of(operand.block) * bits / 8;
+        // bounded: by the constant
+        let mut permuted = vec![0; quantized.len()];
+        let rows = quantized.chunks_exact(row_bytes).zip(permuted.chunks_exact_mut(row_bytes));
         for (from, to) in rows {
-            for (at, column) in self.order.iter().enumerate() {
-                let Some(column) = *column else { continue };
+            for (at, &column) in self.order.iter().enumerate() {
                 let bit = column as usize * bits;
                 let value = from[bit / 8] >> (bit % 8) & (0xff >> (8 - bits));
                 to[at * bits / 8] |= value << (at * bits % 8);

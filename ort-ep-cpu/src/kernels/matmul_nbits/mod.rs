@@ -221,19 +221,19 @@ impl NBitsKernel {
         stride: usize,
         room: &'a mut [f32],
     ) -> Result<&'a [f32], KernelError> {
-        let k = self.weights.n_inputs();
+        let k = self.weights.format.k;
         if room.is_empty() {
             return Ok(x.as_slice()?);
         }
+        let rows = room.chunks_exact_mut(stride);
         if let Some(groups) = &self.weights.groups {
             match self.dtype {
-                DType::F32 => gather_rows::<f32>(groups, x.as_slice()?, room),
-                DType::F16 => gather_rows::<f16>(groups, x.as_slice()?, room),
-                _ => gather_rows::<bf16>(groups, x.as_slice()?, room),
+                DType::F32 => gather_rows::<f32>(groups, x.as_slice()?, k, rows),
+                DType::F16 => gather_rows::<f16>(groups, x.as_slice()?, k, rows),
+                _ => gather_rows::<bf16>(groups, x.as_slice()?, k, rows),
             }
             return Ok(room);
         }
-        let rows = room.chunks_exact_mut(stride);
         match self.dtype {
             DType::F32 => {
                 let x = x.as_slice::<f32>()?.chunks_exact(k);
@@ -283,9 +283,13 @@ impl NBitsKernel {
     }
 }
 
-fn gather_rows<T: Number>(groups: &Groups, x: &[T], room: &mut [f32]) {
-    let rows = x.chunks_exact(groups.k).zip(room.chunks_exact_mut(groups.len()));
-    rows.for_each(|(x, to)| groups.gather(x, to));
+fn gather_rows<'a, T: Number>(
+    groups: &Groups,
+    x: &[T],
+    k: usize,
+    rows: impl Iterator<Item = &'a mut [f32]>,
+) {
+    rows.zip(x.chunks_exact(k)).for_each(|(to, x)| groups.gather(x, to));
 }
 
 fn widen_rows<'a, T: Half>(isa: Isa, x: &[T], k: usize, rows: impl Iterator<Item = &'a mut [f32]>) {
@@ -299,8 +303,7 @@ impl Kernel for NBitsKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let Some(&a) = shapes.first() else { return Err(KernelError::ForeignState) };
         let format = self.weights.format;
-        let shape =
-            matmul_shape(a, &[self.weights.n_inputs(), format.n]).map_err(KernelError::Op)?;
+        let shape = matmul_shape(a, &[format.k, format.n]).map_err(KernelError::Op)?;
         let m = a.split_last().map_or(1, |(_, rows)| rows.iter().product());
         let Room { a, quantized, by_block, bias, y } = self.room(m);
         let own = a + quantized + by_block + bias + y;

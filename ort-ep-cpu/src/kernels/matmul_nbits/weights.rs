@@ -72,16 +72,15 @@ impl PackedWeights {
     ) -> Option<Self> {
         let Operand { bits, block, k, n, table, .. } = operand;
         let [codes, scales, zeros, groups] = operand.inputs;
-        let stored = Format { bits, block, k, n, nr };
+        let format = Format { bits, block, k, n, nr };
         let quantized = compiler.constant(codes)?;
-        if k == 0 || n == 0 || quantized.len() != n * stored.padded_k() * bits / 8 {
+        if k == 0 || n == 0 || quantized.len() != n * format.padded_k() * bits / 8 {
             return None;
         }
         let groups = match compiler.fact(groups) {
             None => None,
             Some(_) => Some(Groups::of(compiler.constant(groups)?, &operand)?),
         };
-        let format = Format { k: groups.as_ref().map_or(k, Groups::len), ..stored };
         let mut parameters = [bits, block, k, n, nr].map(|size| size as u64).to_vec();
         parameters.extend(groups.iter().flat_map(Groups::fingerprint));
         let recipe = Recipe {
@@ -98,8 +97,8 @@ impl PackedWeights {
         let by_block = |input, name, middle: f32| {
             let constant = compiler.constant(input)?;
             let given = match operand.n_matrices {
-                None => stored,
-                Some(count) => Format { block: 1, k: n / count.max(1), n: count, ..stored },
+                None => format,
+                Some(count) => Format { block: 1, k: n / count.max(1), n: count, ..format },
             };
             let numbers = Numbers::of(constant, &given)?;
             let n_bytes = format.scales_len() * size_of::<f32>();
@@ -108,10 +107,10 @@ impl PackedWeights {
                 let mut numbers: Vec<f32> =
                     numbers.read(bytes, &given).map(|x| x - middle).collect();
                 if let Some(Groups { blocks, .. }) = &groups {
-                    let columns = numbers.chunks_exact(stored.n_blocks());
+                    let columns = numbers.chunks_exact(format.n_blocks());
                     numbers = columns.flat_map(|x| blocks.iter().map(|&b| x[b])).collect();
                 } else if operand.n_matrices.is_some() {
-                    let of_blocks = |x: f32| std::iter::repeat_n(x, stored.n_blocks());
+                    let of_blocks = |x: f32| std::iter::repeat_n(x, format.n_blocks());
                     numbers = numbers.into_iter().flat_map(of_blocks).collect();
                 }
                 format.pack_by_block(&numbers, bytemuck::cast_slice_mut(to));
@@ -120,14 +119,9 @@ impl PackedWeights {
         let scales = by_block(scales, "gemm_nbits/scales", 0.0)?;
         let zeros = match compiler.fact(zeros) {
             None => None,
-            Some(_) => Some(by_block(zeros, "gemm_nbits/zeros", stored.middle() as f32)?),
+            Some(_) => Some(by_block(zeros, "gemm_nbits/zeros", format.middle() as f32)?),
         };
         Some(Self { format, quantized, scales, zeros, table, groups })
-    }
-
-    /// The columns of A.
-    pub(in crate::kernels) fn n_inputs(&self) -> usize {
-        self.groups.as_ref().map_or(self.format.k, |groups| groups.k)
     }
 
     pub(in crate::kernels) fn has_zeros(&self) -> bool {
