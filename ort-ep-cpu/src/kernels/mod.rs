@@ -173,7 +173,6 @@ kernels! {
     byte_softmax,
     byte_table,
     cast,
-    cdist,
     col2im,
     compress,
     concat,

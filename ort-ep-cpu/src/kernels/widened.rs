@@ -27,7 +27,6 @@ use ort_ops::ops::lrn::Lrn;
 use ort_ops::ops::matmul::MatMul;
 use ort_ops::ops::max_pool::MaxPool;
 use ort_ops::ops::mean_variance_normalization::MeanVarianceNormalization;
-use ort_ops::ops::microsoft::cdist::CDist;
 use ort_ops::ops::reduce::Reduce;
 use ort_tensor::{
     DType, Inputs, Output, Shape, Tensor, TensorView, TensorViewMut, ValueView, bf16, f16, filled,
@@ -108,7 +107,6 @@ fn computes_in_f32(compiler: &Compiler<'_>) -> bool {
     compiler.op::<MatMul>().is_some()
         || compiler.op::<Gemm>().is_some()
         || compiler.op::<Einsum>().is_some()
-        || compiler.op::<CDist>().is_some()
         || compiler.op::<Conv>().is_some()
         || compiler.op::<ConvTranspose>().is_some()
         || compiler.op::<MaxPool>().is_some()
