@@ -199,20 +199,6 @@ mod tests {
         &[3, 100, 701],
         &[2, 2, 150, 300],
     ];
-    const NUMBERS: [DType; 12] = [
-        DType::F32,
-        DType::F64,
-        DType::F16,
-        DType::Bf16,
-        DType::I8,
-        DType::I16,
-        DType::I32,
-        DType::I64,
-        DType::U8,
-        DType::U16,
-        DType::U32,
-        DType::U64,
-    ];
 
     /// Runs of zeros, and numbers, zeros of either sign and NaN among each other.
     fn number(i: usize) -> f64 {
@@ -226,7 +212,7 @@ mod tests {
     fn indices_are_those_of_eval() {
         for shape in SHAPES {
             let n = n_elements(shape).unwrap();
-            for dtype in NUMBERS {
+            for &dtype in DType::ALL.iter().filter(|dtype| dtype.is_number()) {
                 let x = with_dtype!(dtype, number, T => {
                     let x: Vec<T> = (0..n).map(|i| <T as Number>::from_f64(number(i + 7))).collect();
                     Tensor::from_slice(shape, &x).unwrap()

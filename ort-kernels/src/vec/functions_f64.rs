@@ -89,10 +89,16 @@ pub(super) fn exp_m1<const FMA: bool>(x: f64) -> f64 {
     2.0 * mul_add::<FMA>(half, rest, half - 0.5)
 }
 
-/// `2·artanh s = 2s·(1 + s²/3 + s⁴/5 + …)` as `2s` and the rest, where s² is at most 0.0295: the omitted terms are below
-/// 10⁻¹⁹ of it.
+/// `ln x`, −∞ at 0, NaN below. Error: at most 3 ulp.
 #[inline(always)]
-fn twice_artanh<const FMA: bool>(s: f64) -> (f64, f64) {
+pub(super) fn ln<const FMA: bool>(x: f64) -> f64 {
+    // Denormals are scaled by 2⁵⁴ to normal numbers.
+    let is_small = x < f64::MIN_POSITIVE;
+    let (k, m) = exponent_and_fraction(if is_small { x * 18_014_398_509_481_984.0 } else { x });
+    let k = if is_small { k - 54.0 } else { k };
+    // ln m = 2·artanh s = 2s·(1 + s²/3 + s⁴/5 + …), where s² is at most 0.0295: the omitted terms are below
+    // 10⁻¹⁹ of it.
+    let s = (m - 1.0) / (m + 1.0);
     let c = [
         1.0 / 3.0,
         1.0 / 5.0,
@@ -107,19 +113,7 @@ fn twice_artanh<const FMA: bool>(s: f64) -> (f64, f64) {
         1.0 / 23.0,
     ];
     let (z, twice) = (s * s, s + s);
-    (twice, twice * z * polynomial::<FMA, 11>(z, c))
-}
-
-/// `ln x`, −∞ at 0, NaN below. Error: at most 3 ulp.
-#[inline(always)]
-pub(super) fn ln<const FMA: bool>(x: f64) -> f64 {
-    // Denormals are scaled by 2⁵⁴ to normal numbers.
-    let is_small = x < f64::MIN_POSITIVE;
-    let (k, m) = exponent_and_fraction(if is_small { x * 18_014_398_509_481_984.0 } else { x });
-    let k = if is_small { k - 54.0 } else { k };
-    let s = (m - 1.0) / (m + 1.0);
-    let (twice, rest) = twice_artanh::<FMA>(s);
-    let rest = mul_add::<FMA>(k, LN_2_LOW, rest);
+    let rest = mul_add::<FMA>(k, LN_2_LOW, twice * z * polynomial::<FMA, 11>(z, c));
     let found = mul_add::<FMA>(k, LN_2_HIGH, twice + rest);
     let found = if x < f64::INFINITY { found } else { x };
     let found = if x == 0.0 { f64::NEG_INFINITY } else { found };
@@ -129,13 +123,10 @@ pub(super) fn ln<const FMA: bool>(x: f64) -> f64 {
 /// `ln(1 + x)` for x ≥ 0. Error: at most 4 ulp.
 #[inline(always)]
 fn ln_1p<const FMA: bool>(x: f64) -> f64 {
-    /// √2 − 1, so that the logarithm of twice_artanh is of numbers up to √2.
-    const SMALL: f64 = std::f64::consts::SQRT_2 - 1.0;
-    let (twice, rest) = twice_artanh::<FMA>(x / (2.0 + x));
     let sum = 1.0 + x;
     // What the sum lost.
     let lost = if x < 1e16 { x - (sum - 1.0) } else { 0.0 };
-    if x < SMALL { twice + rest } else { ln::<FMA>(sum) + lost / sum }
+    ln::<FMA>(sum) + lost / sum
 }
 
 /// `acosh x = ln(x + √(x² − 1))`, NaN below 1. Error: at most 4 ulp.
@@ -241,22 +232,42 @@ struct Map<'a> {
     y: &'a mut [f64],
 }
 
+/// A function of every element, in place: a long one, passed as a value, would be compiled apart, without the instruction
+/// set.
+macro_rules! by {
+    ($map:ident, |$x:ident| $f:expr) => {
+        match $map.x {
+            Some(x) => {
+                for (y, &$x) in $map.y.iter_mut().zip(x) {
+                    *y = $f;
+                }
+            }
+            None => {
+                for y in $map.y {
+                    let $x = *y;
+                    *y = $f;
+                }
+            }
+        }
+    };
+}
+
 impl Task for Map<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         match self.f {
-            FunctionF64::Exp => self.by(exp::<FMA>),
-            FunctionF64::Ln => self.by(ln::<FMA>),
-            FunctionF64::Sigmoid => self.by(sigmoid::<FMA>),
-            FunctionF64::Tanh => self.by(tanh::<FMA>),
+            FunctionF64::Exp => by!(self, |x| exp::<FMA>(x)),
+            FunctionF64::Ln => by!(self, |x| ln::<FMA>(x)),
+            FunctionF64::Sigmoid => by!(self, |x| sigmoid::<FMA>(x)),
+            FunctionF64::Tanh => by!(self, |x| tanh::<FMA>(x)),
             FunctionF64::Sin => self.of_angles(sin::<FMA>, f64::sin),
             FunctionF64::Cos => self.of_angles(cos::<FMA>, f64::cos),
-            FunctionF64::Acosh => self.by(acosh::<FMA>),
-            FunctionF64::Atanh => self.by(atanh::<FMA>),
+            FunctionF64::Acosh => by!(self, |x| acosh::<FMA>(x)),
+            FunctionF64::Atanh => by!(self, |x| atanh::<FMA>(x)),
             FunctionF64::Elu { alpha, scale, gamma } => {
-                self.by(|x| gamma * if x < 0.0 { alpha * exp_m1::<FMA>(x / scale) } else { x })
+                by!(self, |x| gamma * if x < 0.0 { alpha * exp_m1::<FMA>(x / scale) } else { x });
             }
         }
     }
@@ -266,14 +277,6 @@ impl Map<'_> {
     #[inline(always)]
     fn of_angles(self, fast: impl Fn(f64) -> f64, any: impl Fn(f64) -> f64) {
         of_angles((self.x, self.y), |angle| angle.abs() > MAX_ANGLE, fast, any);
-    }
-
-    #[inline(always)]
-    fn by(self, f: impl Fn(f64) -> f64) {
-        match self.x {
-            Some(x) => self.y.iter_mut().zip(x).for_each(|(y, x)| *y = f(*x)),
-            None => self.y.iter_mut().for_each(|y| *y = f(*y)),
-        }
     }
 }
 

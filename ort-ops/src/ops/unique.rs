@@ -116,7 +116,7 @@ impl Slices {
         if let Some(groups) = Groups::few(x)? {
             return if is_sorted { groups.sorted(x) } else { Ok(groups) };
         }
-        let is_same = |a: &(T, usize), b: &(T, usize)| a.0.bits() == b.0.bits();
+        let is_same = |a: &(T::Key, usize), b: &(T::Key, usize)| a.0 == b.0;
         Groups::of_sorted(&sorted(x)?, |&(_, slice)| slice, is_same, is_sorted)
     }
 }

@@ -15,7 +15,7 @@ use super::weights::Operand;
 #[derive(Debug)]
 pub(super) struct Groups {
     /// The column at each position.
-    order: Vec<u32>,
+    pub(super) order: Vec<u32>,
     /// The group of each block.
     pub(super) blocks: Vec<usize>,
 }
@@ -38,16 +38,6 @@ impl Groups {
         Some(Self { order, blocks: blocks? })
     }
 
-    /// Numbers that tell orders apart, for the recipe of what is packed in this order: FNV-1a with two offsets.
-    pub(super) fn fingerprint(&self) -> [u64; 2] {
-        const PRIME: u64 = 0x0100_0000_01b3;
-        [0xcbf2_9ce4_8422_2325, 0x6c62_272e_07bb_0142].map(|offset| {
-            let columns = self.order.iter().map(|&column| u64::from(column));
-            let blocks = self.blocks.iter().map(|&block| block as u64);
-            columns.chain(blocks).fold(offset, |hash, x| (hash ^ x).wrapping_mul(PRIME))
-        })
-    }
-
     /// A row of A in this order, followed by zeros.
     pub(super) fn gather<T: Number>(&self, row: &[T], to: &mut [f32]) {
         let (to, rest) = to.split_at_mut(self.order.len());
@@ -55,6 +45,12 @@ impl Groups {
             *to = f32::from_f64(row[column as usize].to_f64());
         }
         rest.fill(0.0);
+    }
+
+    /// What belongs to the groups of each column of B, of which each has `n_groups`, in the order of blocks.
+    pub(super) fn by_block(&self, numbers: &[f32], n_groups: usize) -> Vec<f32> {
+        let columns = numbers.chunks_exact(n_groups);
+        columns.flat_map(|x| self.blocks.iter().map(|&group| x[group])).collect()
     }
 
     /// Rows of quantized values in this order, of the same length.

@@ -81,11 +81,14 @@ impl PackedWeights {
             None => None,
             Some(_) => Some(Groups::of(compiler.constant(groups)?, &operand)?),
         };
-        let mut parameters = [bits, block, k, n, nr].map(|size| size as u64).to_vec();
-        parameters.extend(groups.iter().flat_map(Groups::fingerprint));
+        // Sizes, and the order of what is packed.
+        let parameters = |order: &mut dyn Iterator<Item = u64>| {
+            [bits, block, k, n, nr].map(|size| size as u64).into_iter().chain(order).collect()
+        };
+        let columns = groups.iter().flat_map(|groups| &groups.order);
         let recipe = Recipe {
             name: if table.is_none() { "gemm_nbits/codes" } else { "gemm_nbits/swapped_codes" },
-            parameters: parameters.clone(),
+            parameters: parameters(&mut columns.map(|&column| column.into())),
             n_bytes: format.quantized_len(),
         };
         let isa = compiler.cpu.isa;
@@ -102,17 +105,16 @@ impl PackedWeights {
             };
             let numbers = Numbers::of(constant, &given)?;
             let n_bytes = format.scales_len() * size_of::<f32>();
-            let recipe = Recipe { name, parameters: parameters.clone(), n_bytes };
+            let blocks = groups.iter().flat_map(|groups| &groups.blocks);
+            let parameters = parameters(&mut blocks.map(|&block| block as u64));
+            let recipe = Recipe { name, parameters, n_bytes };
             compiler.pack_for_runs(input, &recipe, |bytes: &[u8], to: &mut [u8]| {
-                let mut numbers: Vec<f32> =
-                    numbers.read(bytes, &given).map(|x| x - middle).collect();
-                if let Some(Groups { blocks, .. }) = &groups {
-                    let columns = numbers.chunks_exact(format.n_blocks());
-                    numbers = columns.flat_map(|x| blocks.iter().map(|&b| x[b])).collect();
-                } else if operand.n_matrices.is_some() {
-                    let of_blocks = |x: f32| std::iter::repeat_n(x, format.n_blocks());
-                    numbers = numbers.into_iter().flat_map(of_blocks).collect();
-                }
+                let given: Vec<f32> = numbers.read(bytes, &given).map(|x| x - middle).collect();
+                let numbers = match (&groups, operand.n_matrices) {
+                    (Some(groups), _) => groups.by_block(&given, format.n_blocks()),
+                    (None, Some(_)) => repeated(&given, format.n_blocks()),
+                    (None, None) => given,
+                };
                 format.pack_by_block(&numbers, bytemuck::cast_slice_mut(to));
             })
         };
@@ -156,6 +158,11 @@ impl PackedWeights {
             bias,
         }
     }
+}
+
+/// Each number `n` times.
+fn repeated(numbers: &[f32], n: usize) -> Vec<f32> {
+    numbers.iter().flat_map(|&x| std::iter::repeat_n(x, n)).collect()
 }
 
 /// How values per block are stored.

@@ -6,57 +6,64 @@ use crate::order::Sortable;
 
 /// A plain element as an integer.
 pub(super) trait Keyed: Sortable + Copy {
-    /// How many bytes of the integer are used.
-    const N_BYTES: usize;
+    /// The integer.
+    type Key: Key;
 
     /// The integer, equal and ordered as the element is: one for all NaNs, the largest, and one for both zeros.
-    fn bits(self) -> u128;
+    fn key(self) -> Self::Key;
 }
 
-macro_rules! keyed {
-    ($($ty:ty: $n:literal, |$x:ident| $bits:expr;)*) => { $(
-        impl Keyed for $ty {
-            const N_BYTES: usize = $n;
+/// An integer, byte by byte.
+pub(super) trait Key: Copy + Ord + Into<u128> {
+    const N_BYTES: usize;
+
+    /// Byte `i` from the lowest.
+    fn byte(self, i: usize) -> usize;
+}
+
+macro_rules! key {
+    ($($ty:ty)+) => { $(
+        impl Key for $ty {
+            const N_BYTES: usize = size_of::<$ty>();
 
             #[inline]
-            fn bits(self) -> u128 {
+            fn byte(self, i: usize) -> usize {
+                usize::from(self.to_le_bytes()[i])
+            }
+        }
+    )+ };
+}
+key! { u8 u16 u32 u64 u128 }
+
+macro_rules! keyed {
+    ($($ty:ty: $key:ty, |$x:ident| $value:expr;)*) => { $(
+        impl Keyed for $ty {
+            type Key = $key;
+
+            #[inline]
+            fn key(self) -> $key {
                 let $x = self;
-                u128::from($bits)
+                $value
             }
         }
     )* };
 }
 keyed! {
-    Bool: 1, |x| x.get();
-    i8: 1, |x| (x ^ i8::MIN).cast_unsigned();
-    i16: 2, |x| (x ^ i16::MIN).cast_unsigned();
-    i32: 4, |x| (x ^ i32::MIN).cast_unsigned();
-    i64: 8, |x| (x ^ i64::MIN).cast_unsigned();
-    u8: 1, |x| x;
-    u16: 2, |x| x;
-    u32: 4, |x| x;
-    u64: 8, |x| x;
-    f16: 4, |x| single(f32::from(x));
-    bf16: 4, |x| single(f32::from(x));
-    f32: 4, |x| single(x);
-    f64: 8, |x| double(x);
-}
-
-macro_rules! complex {
-    ($($ty:ty: $n:literal, $bits:ident;)*) => { $(
-        impl Keyed for Complex<$ty> {
-            const N_BYTES: usize = 2 * $n;
-
-            #[inline]
-            fn bits(self) -> u128 {
-                u128::from($bits(self.re())) << (8 * $n) | u128::from($bits(self.im()))
-            }
-        }
-    )* };
-}
-complex! {
-    f32: 4, single;
-    f64: 8, double;
+    Bool: u8, |x| x.get().into();
+    i8: u8, |x| (x ^ i8::MIN).cast_unsigned();
+    i16: u16, |x| (x ^ i16::MIN).cast_unsigned();
+    i32: u32, |x| (x ^ i32::MIN).cast_unsigned();
+    i64: u64, |x| (x ^ i64::MIN).cast_unsigned();
+    u8: u8, |x| x;
+    u16: u16, |x| x;
+    u32: u32, |x| x;
+    u64: u64, |x| x;
+    f16: u32, |x| single(f32::from(x));
+    bf16: u32, |x| single(f32::from(x));
+    f32: u32, |x| single(x);
+    f64: u64, |x| double(x);
+    Complex<f32>: u64, |x| u64::from(single(x.re())) << 32 | u64::from(single(x.im()));
+    Complex<f64>: u128, |x| u128::from(double(x.re())) << 64 | u128::from(double(x.im()));
 }
 
 macro_rules! floats {
@@ -78,33 +85,34 @@ floats! {
     double: f64, u64;
 }
 
-/// The elements in ascending order, with their indices; those of equal elements ascend, too. A radix sort: one pass for each byte
-/// in which elements differ, from the lowest.
+/// The keys of elements in ascending order, with their indices; those of equal elements ascend, too. A radix sort: one pass for
+/// each byte in which keys differ, from the lowest.
 ///
 /// # Errors
 /// If there is not enough memory, or the run is cancelled.
-pub(super) fn sorted<T: Keyed>(x: &[T]) -> Result<Vec<(T, usize)>, TensorError> {
-    let mut items: Vec<(T, usize)> = ort_tensor::collected(x.iter().copied().zip(0..))?;
+pub(super) fn sorted<T: Keyed>(x: &[T]) -> Result<Vec<(T::Key, usize)>, TensorError> {
+    let mut items = ort_tensor::collected(x.iter().map(|x| x.key()).zip(0..))?;
     let Some(&first) = items.first() else { return Ok(items) };
     let (mut other, mut pace) = (filled(first, items.len())?, Pace::new());
-    for byte in 0..T::N_BYTES {
-        let digit = |x: T| usize::from((x.bits() >> (8 * byte)).to_le_bytes()[0]);
-        let mut places = [0; 1 << 8];
-        for piece in x.chunks(Pace::STEP) {
-            pace.go(piece.len())?;
-            piece.iter().for_each(|&x| places[digit(x)] += 1);
+    let mut counts = filled([0; 1 << 8], T::Key::N_BYTES)?;
+    for piece in items.chunks(Pace::STEP) {
+        pace.go(piece.len())?;
+        for (key, _) in piece {
+            counts.iter_mut().enumerate().for_each(|(i, counts)| counts[key.byte(i)] += 1);
         }
+    }
+    for (i, places) in counts.iter_mut().enumerate() {
         if places.contains(&items.len()) {
             continue;
         }
         let mut n = 0;
-        for place in &mut places {
+        for place in &mut *places {
             n += std::mem::replace(place, n);
         }
         for piece in items.chunks(Pace::STEP) {
             pace.go(piece.len())?;
             for &item in piece {
-                let place = &mut places[digit(item.0)];
+                let place = &mut places[item.0.byte(i)];
                 other[*place] = item;
                 *place += 1;
             }
@@ -125,11 +133,12 @@ mod tests {
     fn check<T: Keyed + Debug>(x: &[T]) {
         let found = sorted(x).unwrap();
         for pair in found.windows(2) {
-            let ((a, i), (b, j)) = (pair[0], pair[1]);
-            assert_eq!(a.order(&b), a.bits().cmp(&b.bits()), "{a:?} and {b:?}");
+            let ((key, i), (next, j)) = (pair[0], pair[1]);
+            let (a, b) = (x[i], x[j]);
+            assert_eq!(a.order(&b), key.cmp(&next), "{a:?} and {b:?}");
             assert!(a.order(&b).then(i.cmp(&j)).is_lt(), "{a:?} and {b:?}");
         }
-        assert!(found.iter().all(|&(item, i)| item.order(&x[i]).is_eq()));
+        assert!(found.iter().all(|&(key, i)| key == x[i].key()));
         assert_eq!(found.len(), x.len());
     }
 
@@ -138,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_have_the_order_of_elements() {
+    fn keys_have_the_order_of_elements() {
         let numbers = [0.0, -0.0, 1.5, f64::NAN, -2.0, f64::INFINITY, -f64::INFINITY, -f64::NAN];
         let many = (0..3000).map(|i| f64::from(i * 7919 % 1009) - 500.0);
         let x: Vec<f64> = numbers.into_iter().chain(many).chain(numbers).collect();

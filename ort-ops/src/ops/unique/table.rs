@@ -34,10 +34,10 @@ impl Table {
 
     /// The group of an element, a new one if none is equal; `None` if there is no room for it.
     pub(super) fn group<T: Keyed>(&mut self, x: &[T], i: usize) -> Option<usize> {
-        let mut at = self.slot(x[i].bits());
+        let mut at = self.slot(x[i].key().into());
         while self.slots[at] > 0 {
             let group = usize::from(self.slots[at] - 1);
-            if x[self.first[group]].bits() == x[i].bits() {
+            if x[self.first[group]].key() == x[i].key() {
                 return Some(group);
             }
             at = (at + 1) & (self.slots.len() - 1);
@@ -50,8 +50,8 @@ impl Table {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the low bits choose a slot")]
-    fn slot(&self, bits: u128) -> usize {
-        let key = (bits >> 64) as u64 ^ (bits as u64).rotate_left(32);
+    fn slot(&self, key: u128) -> usize {
+        let key = (key >> 64) as u64 ^ (key as u64).rotate_left(32);
         let product = u128::from(key ^ self.offset) * u128::from(self.factor);
         ((product >> 64) as u64 ^ product as u64) as usize & (self.slots.len() - 1)
     }
