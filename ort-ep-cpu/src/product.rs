@@ -3,10 +3,12 @@
 use std::ops::Range;
 
 use ort_ep::{Packed, Recipe, Threads};
+use ort_kernels::Isa;
+use ort_kernels::gemm::halves::{Half, PackedHalves, half_panel_len, pack_halves_while};
 use ort_kernels::gemm::{
-    Gemm, Lhs, Matrix, PackedB, Panels, Slice, Start, pack_b_while, packed_b_len_of,
+    Gemm, Lhs, Matrix, PackedB, Panels, Slice, Start, Stored, pack_b_while, packed_b_len_of,
 };
-use ort_tensor::go_on;
+use ort_tensor::{DType, Tensor, filled, go_on};
 use smallvec::SmallVec;
 
 use crate::cpu::{Cpu, READ, Team, cancellable_packing_parts, most_parts, n_parts};
@@ -42,22 +44,32 @@ pub(crate) struct Product {
 pub(crate) struct Operands<'a, T: Summand = f32> {
     pub(crate) a: &'a [T],
     pub(crate) alpha: T,
-    pub(crate) b: &'a [T],
-    /// Whether B is packed by [`pack_right`].
-    pub(crate) is_packed: bool,
+    pub(crate) b: RightOperand<'a, T>,
     pub(crate) start: Start<'a, T>,
     pub(crate) epilogue: T::Epilogue,
+}
+
+/// The right operands of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RightOperand<'a, T: Summand = f32> {
+    Plain(&'a [T]),
+    /// Packed by [`pack_right`], or in the same way.
+    Packed(&'a [T]),
+    /// Packed by [`pack_right`] from 16-bit floats; only of products in f32.
+    Halves(&'a [u16], Half),
 }
 
 impl<T: Summand> Operands<'_, T> {
     /// The same for Cᵀ.
     fn exchanged(&self) -> Self {
+        // A B of one column is never packed.
+        let RightOperand::Plain(b) = self.b else { return *self };
         let start = match self.start {
             Start::ByColumn(bias) => Start::ByRow(bias),
             Start::ByRow(bias) => Start::ByColumn(bias),
             start => start,
         };
-        Self { a: self.b, b: self.a, start, ..*self }
+        Self { a: b, b: RightOperand::Plain(self.a), start, ..*self }
     }
 }
 
@@ -120,7 +132,8 @@ impl Product {
             return;
         }
         let operands = &if self.is_exchanged { operands.exchanged() } else { *operands };
-        let cut = self.cut::<T>(operands.is_packed, threads);
+        let is_packed = !matches!(operands.b, RightOperand::Plain(_));
+        let cut = self.cut::<T>(is_packed, threads);
         let n_batch: usize = self.batch.iter().map(|&(len, ..)| len).product();
         let team = Team::new(threads, n_batch * cut.n_parts());
         let team = team.with_scratch(scratch, self.scratch_len_of::<T>());
@@ -141,17 +154,30 @@ impl Product {
                 let a = &operands.a[a + first * self.a[1]..];
                 let a = self.matrix(a, [self.m, k], self.a);
                 let a = Lhs::Strided { a, alpha: operands.alpha };
-                let b = if operands.is_packed {
-                    let b = PackedB { data: &operands.b[b..], k: self.k };
-                    if k == self.k { Right::Packed(b) } else { Right::Part(b, first) }
-                } else {
-                    let b = &operands.b[b + first * self.b[0]..];
-                    Right::Plain(self.matrix(b, [k, self.n], self.b))
-                };
+                let b = self.right(&operands.b, b, first..first + k);
                 let gemm = Gemm { k, ..self.gemm(a, b, (start, T::fused(epilogue))) };
                 part.compute(&gemm, epilogue, scratch);
             }
         });
+    }
+
+    /// The rows `k` of the right operand that starts at `start`.
+    fn right<'a, T: Summand>(
+        &self,
+        b: &RightOperand<'a, T>,
+        start: usize,
+        k: Range<usize>,
+    ) -> Right<'a, T> {
+        match *b {
+            RightOperand::Plain(b) => {
+                let b = &b[start + k.start * self.b[0]..];
+                Right::Plain(self.matrix(b, [k.len(), self.n], self.b))
+            }
+            RightOperand::Packed(b) => Right::Packed(PackedB { data: &b[start..], k: self.k }, k),
+            RightOperand::Halves(b, half) => {
+                Right::Halves(PackedHalves { data: &b[start..], half, k: self.k }, k)
+            }
+        }
     }
 
     /// The larger operand is read once, part by part, and the smaller by all parts. An unpacked B
@@ -207,13 +233,12 @@ impl Product {
 /// Terms of a sum between two checks for cancellation.
 pub(crate) const TERMS: usize = 1 << 18;
 
-/// The right operand, packed or not.
-#[derive(Clone, Copy, Debug)]
+/// A right operand, or some rows of a packed one.
+#[derive(Clone, Debug)]
 enum Right<'a, T> {
     Plain(Matrix<'a, T>),
-    Packed(PackedB<'a, T>),
-    /// Rows of a packed one from this row on.
-    Part(PackedB<'a, T>, usize),
+    Packed(PackedB<'a, T>, Range<usize>),
+    Halves(PackedHalves<'a>, Range<usize>),
 }
 
 /// The same panels of all rows, of which `first` is the first of the part.
@@ -226,43 +251,40 @@ impl<T: Summand> Panels<T> for Right<'_, T> {
         !matches!(self, Self::Plain(_))
     }
 
-    fn stored(&self, slice: &Slice) -> Option<&[T]> {
+    fn stored(&self, slice: &Slice) -> Option<Stored<'_, T>> {
         match self {
-            Self::Plain(b) => b.stored(slice),
-            Self::Packed(b) => b.stored(slice),
-            Self::Part(b, first) => b.stored(&of_whole(slice, *first)),
+            Self::Plain(_) => None,
+            Self::Packed(b, rows) => b.stored(&of_whole(slice, rows.start)),
+            Self::Halves(b, rows) => b.stored(&of_whole(slice, rows.start)),
         }
     }
 
     fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[T]> {
         match self {
-            Self::Plain(b) => b.stored_whole(columns, nr),
-            Self::Packed(b) => b.stored_whole(columns, nr),
-            Self::Part(..) => None,
+            Self::Packed(b, rows) if rows.len() == b.k => b.stored_whole(columns, nr),
+            _ => None,
         }
     }
 
     fn as_rows(&self) -> Option<Matrix<'_, T>> {
         match self {
             Self::Plain(b) => b.as_rows(),
-            Self::Packed(b) => b.as_rows(),
-            Self::Part(..) => None,
+            _ => None,
         }
     }
 
     fn as_columns(&self) -> Option<Matrix<'_, T>> {
         match self {
             Self::Plain(b) => b.as_columns(),
-            Self::Packed(b) => b.as_columns(),
-            Self::Part(..) => None,
+            _ => None,
         }
     }
 
     fn write(&self, slice: &Slice, panels: &mut [T]) {
         match self {
             Self::Plain(b) => b.write(slice, panels),
-            Self::Packed(b) => b.write(slice, panels),
-            Self::Part(b, first) => b.write(&of_whole(slice, *first), panels),
+            Self::Packed(b, rows) => b.write(&of_whole(slice, rows.start), panels),
+            Self::Halves(b, rows) => T::write_halves(b, &of_whole(slice, rows.start), panels),
         }
     }
 }
@@ -273,8 +295,43 @@ const RESIDENT: usize = 256 * 1024;
 /// Whether a single row is multiplied as fast by the constant at `input`, with contiguous rows, as by
 /// its packed form. This holds if the matrix comes from memory and kernels use software prefetch.
 pub(crate) fn row_needs_no_packing(compiler: &Compiler<'_>, input: usize) -> bool {
-    let is_prefetched = !compiler.cpu.isa.fetches_ahead();
-    is_prefetched && compiler.constant(input).is_some_and(|b| b.len() > RESIDENT)
+    let isa = compiler.cpu.isa;
+    let is_read_as_it_is = |b: &Tensor| b.len() > RESIDENT && formats(isa, b).next() == Some(None);
+    !isa.fetches_ahead() && compiler.constant(input).is_some_and(is_read_as_it_is)
+}
+
+/// A packed constant right operand.
+#[derive(Debug)]
+pub(crate) enum PackedRight {
+    /// In the type of the product.
+    Whole(Packed),
+    /// In a format that represents all its numbers.
+    Halves(Packed, Half),
+}
+
+impl PackedRight {
+    pub(crate) fn operand<T: Summand>(&self) -> RightOperand<'_, T> {
+        match self {
+            Self::Whole(b) => RightOperand::Packed(bytemuck::cast_slice(b.bytes())),
+            Self::Halves(b, half) => RightOperand::Halves(bytemuck::cast_slice(b.bytes()), *half),
+        }
+    }
+}
+
+/// The formats in which a constant may be packed, best first: 16 bits for a large one in f32, such as weights of 16 bits
+/// after a Cast, if they represent all its numbers, which is not known of a released one; `None` is its own type.
+fn formats(isa: Isa, constant: &Tensor) -> impl Iterator<Item = Option<Half>> {
+    let is_large = constant.dtype() == DType::F32 && constant.len() > RESIDENT;
+    let halves = match constant.is_released() {
+        _ if !is_large => [None; 2],
+        true => [Some(Half::F16), Some(Half::Bf16)],
+        false => {
+            let constant = constant.materialized().ok();
+            let elements = constant.as_ref().and_then(|constant| constant.as_slice().ok());
+            [elements.and_then(|elements| Half::of(isa, elements)), None]
+        }
+    };
+    halves.into_iter().flatten().map(Some).chain([None])
 }
 
 /// The constant at `input`, matrices `[…, k, n]` (`[…, n, k]` if transposed), each packed
@@ -284,7 +341,7 @@ pub(crate) fn pack_right<T: Summand>(
     compiler: &Compiler<'_>,
     input: usize,
     is_transposed: bool,
-) -> Option<Packed> {
+) -> Option<PackedRight> {
     let isa = compiler.cpu.isa;
     let constant = compiler.constant(input)?;
     let &[.., rows, columns] = constant.shape() else { return None };
@@ -293,16 +350,43 @@ pub(crate) fn pack_right<T: Summand>(
     if constant.is_empty() || n == 1 {
         return None;
     }
-    let recipe = Recipe {
-        name: T::PACKED,
+    let recipe = |name, size| Recipe {
+        name,
         parameters: vec![T::variant(isa).nr as u64, u64::from(is_transposed)],
-        n_bytes: constant.len() / (k * n) * each * size_of::<T>(),
+        n_bytes: constant.len() / (k * n) * each * size,
     };
-    compiler.pack_for_runs(input, &recipe, |data: &[T], packed| {
-        for (b, packed) in data.chunks_exact(k * n).zip(packed.chunks_exact_mut(each)) {
-            let b = Matrix::row_major(b, rows, columns);
-            let b = if is_transposed { b.transposed() } else { b };
-            pack_b_while(isa, &b, packed, || go_on().is_ok());
-        }
-    })
+    let in_halves = |half| {
+        let name = match half {
+            Half::F16 => "gemm_f32/b_f16",
+            Half::Bf16 => "gemm_f32/b_bf16",
+        };
+        let mut panel = filled(0.0, half_panel_len(isa, k)).ok()?;
+        let pack = |data: &[f32], packed: &mut [u16]| {
+            for (b, packed) in data.chunks_exact(k * n).zip(packed.chunks_exact_mut(each)) {
+                let (b, packed) = (matrix(b, [k, n], is_transposed), (packed, &mut *panel));
+                pack_halves_while((isa, half), &b, packed, || go_on().is_ok());
+            }
+        };
+        let packed = compiler.pack_for_runs(input, &recipe(name, size_of::<u16>()), pack)?;
+        Some(PackedRight::Halves(packed, half))
+    };
+    let whole = || {
+        let pack = |data: &[T], packed: &mut [T]| {
+            for (b, packed) in data.chunks_exact(k * n).zip(packed.chunks_exact_mut(each)) {
+                let b = matrix(b, [k, n], is_transposed);
+                pack_b_while(isa, &b, packed, || go_on().is_ok());
+            }
+        };
+        let packed = compiler.pack_for_runs(input, &recipe(T::PACKED, size_of::<T>()), pack)?;
+        Some(PackedRight::Whole(packed))
+    };
+    formats(isa, constant).find_map(|half| half.map_or_else(whole, in_halves))
+}
+
+/// A matrix `[k, n]`, stored as `[n, k]` if it is transposed.
+fn matrix<T>(data: &[T], [k, n]: [usize; 2], is_transposed: bool) -> Matrix<'_, T> {
+    match is_transposed {
+        false => Matrix::row_major(data, k, n),
+        true => Matrix::row_major(data, n, k).transposed(),
+    }
 }

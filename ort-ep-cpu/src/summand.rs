@@ -4,7 +4,8 @@
 
 use std::fmt::Debug;
 
-use ort_kernels::gemm::Element;
+use ort_kernels::gemm::halves::PackedHalves;
+use ort_kernels::gemm::{Element, Panels, Slice};
 use ort_kernels::{Activation, Isa};
 use ort_ops::activation::Activation as Function;
 use ort_tensor::DType;
@@ -39,6 +40,11 @@ pub(crate) trait Summand: Element {
 
     /// The name of the kernels for an instruction set.
     fn variant_name(isa: Isa) -> &'static str;
+
+    /// Writes panels of a right operand in 16-bit floats, which only products in f32 have.
+    fn write_halves(b: &PackedHalves<'_>, slice: &Slice, panels: &mut [Self]) {
+        unreachable!("invariant: {b:?} is an operand in f32: {slice:?}, {}", panels.len())
+    }
 }
 
 impl Summand for f32 {
@@ -68,6 +74,10 @@ impl Summand for f32 {
 
     fn variant_name(isa: Isa) -> &'static str {
         named!(isa => "gemm_f32": product)
+    }
+
+    fn write_halves(b: &PackedHalves<'_>, slice: &Slice, panels: &mut [f32]) {
+        b.write(slice, panels);
     }
 }
 

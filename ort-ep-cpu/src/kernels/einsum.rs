@@ -11,7 +11,7 @@ use ort_tensor::{DType, Element, Shape};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
-use crate::product::{Operands, Product};
+use crate::product::{Operands, Product, RightOperand};
 use crate::summand::{Summand, is_summand, with_summand};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -105,8 +105,7 @@ impl State {
         let operands = Operands {
             a: cast_slice(io.inputs.tensor(left)?.as_slice::<S>()?),
             alpha: T::ONE,
-            b: cast_slice(io.inputs.tensor(right)?.as_slice::<S>()?),
-            is_packed: false,
+            b: RightOperand::Plain(cast_slice(io.inputs.tensor(right)?.as_slice::<S>()?)),
             start: Start::Zero,
             epilogue: T::no_epilogue(),
         };

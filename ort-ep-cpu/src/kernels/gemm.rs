@@ -3,7 +3,7 @@
 // collects are bounded: by the rank
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
-use ort_ep::{Io, Kernel, KernelError, Packed, Prepared};
+use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::OpError;
 use ort_kernels::gemm::Start;
 use ort_ops::activation::Activation;
@@ -13,7 +13,7 @@ use ort_tensor::{DType, Element, broadcast, broadcast_strides};
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
 use crate::cut::Part;
-use crate::product::{Operands, Product, pack_right, row_needs_no_packing};
+use crate::product::{Operands, PackedRight, Product, RightOperand, pack_right, row_needs_no_packing};
 use crate::summand::{Summand, is_factor, is_summand, with_summand};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -24,7 +24,7 @@ struct GemmKernel {
     cpu: Cpu,
     dtype: DType,
     op: Gemm,
-    b: Option<Packed>,
+    b: Option<PackedRight>,
 }
 
 /// Prepared state for one shape signature.
@@ -122,10 +122,9 @@ impl GemmKernel {
             a: cast_slice(inputs.tensor(0)?.as_slice::<S>()?),
             alpha: T::factor(self.op.alpha),
             b: match &self.b {
-                Some(packed) => cast_slice(packed.bytes()),
-                None => cast_slice(inputs.tensor(1)?.as_slice::<S>()?),
+                Some(packed) => packed.operand(),
+                None => RightOperand::Plain(cast_slice(inputs.tensor(1)?.as_slice::<S>()?)),
             },
-            is_packed: self.b.is_some(),
             start,
             epilogue: T::epilogue_of(self.op.activation),
         };

@@ -3,7 +3,7 @@
 // collects are bounded: by the rank
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
-use ort_ep::{Io, Kernel, KernelError, Packed, Prepared};
+use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Dim;
 use ort_kernels::gemm::{Start, packed_b_len_of};
 use ort_ops::infer::matmul_shape;
@@ -12,7 +12,7 @@ use ort_tensor::{DType, Element, Shape, row_major_strides};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
-use crate::product::{Operands, Product, pack_right, row_needs_no_packing};
+use crate::product::{Operands, PackedRight, Product, RightOperand, pack_right, row_needs_no_packing};
 use crate::summand::{Summand, is_factor, is_summand, with_summand};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
@@ -23,7 +23,7 @@ struct MatMulKernel {
     cpu: Cpu,
     dtype: DType,
     op: MatMul,
-    b: Option<Packed>,
+    b: Option<PackedRight>,
 }
 
 /// Prepared state for one shape signature.
@@ -133,10 +133,9 @@ impl MatMulKernel {
             a: cast_slice(io.inputs.tensor(0)?.as_slice::<S>()?),
             alpha: T::factor(self.op.alpha),
             b: match &self.b {
-                Some(packed) => cast_slice(packed.bytes()),
-                None => cast_slice(io.inputs.tensor(1)?.as_slice::<S>()?),
+                Some(packed) => packed.operand(),
+                None => RightOperand::Plain(cast_slice(io.inputs.tensor(1)?.as_slice::<S>()?)),
             },
-            is_packed: self.b.is_some(),
             start: Start::Zero,
             epilogue: T::no_epilogue(),
         };

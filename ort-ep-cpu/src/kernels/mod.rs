@@ -75,21 +75,21 @@ impl<'a> Compiler<'a> {
     }
 
     /// The same for a constant that is read packed by runs only, and not when kernels are compiled.
-    pub(crate) fn pack_for_runs<T: Pod>(
+    pub(crate) fn pack_for_runs<S: Pod, T: Pod>(
         &self,
         input: usize,
         recipe: &Recipe,
-        pack: impl Fn(&[T], &mut [T]),
+        pack: impl FnMut(&[S], &mut [T]),
     ) -> Option<Packed> {
         self.packed(input, recipe, Reader::Runs, pack)
     }
 
-    fn packed<T: Pod>(
+    fn packed<S: Pod, T: Pod>(
         &self,
         input: usize,
         recipe: &Recipe,
         reader: Reader,
-        pack: impl Fn(&[T], &mut [T]),
+        mut pack: impl FnMut(&[S], &mut [T]),
     ) -> Option<Packed> {
         let id = self.claim.inputs.get(input).copied().flatten()?;
         self.packs.pack(self.graph.value(id), recipe, reader, &mut |constant, packed| {

@@ -2,9 +2,10 @@
 
 use super::element::{Left, Tile, line_len};
 use super::pack::{RowPanels, pack_panel};
+use super::next::{Next, Turn};
 use super::rows::{Place, Target};
-use super::step::{K_SLICE, PANELS, Step, Steps};
-use super::{Element, Lhs, Matrix, Panels, RowTimesPanels, Rows, Slice, Start};
+use super::step::{K_SLICE, PANELS, Steps};
+use super::{Element, Lhs, Matrix, Panels, RowTimesPanels, Rows, Slice, Start, Stored};
 use crate::Isa;
 use std::ops::Range;
 
@@ -34,8 +35,8 @@ const WIDE: usize = 1024;
 /// Rows of A whose stride is a multiple of this many elements map to the same sets of a
 /// first-level cache.
 const CONFLICTING: usize = 512;
-/// Rows of B whose stride is a multiple of this many elements conflict even in a second-level cache.
-const PAGE: usize = 1024;
+/// Tiles that share a panel of 16-bit floats if it is widened before them, and not by each.
+const MANY: usize = 3;
 /// The maximum rows of a tile of any variant.
 const MAX_MR: usize = 14;
 
@@ -270,16 +271,22 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
         while let Some(step) = all.next() {
             let next = all.peek().filter(|_| is_prefetched).map(|next| Next::new(&self.b, next));
             let panel_len = step.slice.k.len() * step.slice.nr;
-            if self.b.stored(&step.slice).is_none() {
+            if self.stored(block, &step.slice).is_none() {
                 self.b.write(&step.slice, &mut scratch[..step.panels * panel_len]);
             }
             for (i, slice) in step.each_panel().enumerate() {
-                let written = &scratch[i * panel_len..(i + 1) * panel_len];
-                let b = self.b.stored(&slice).unwrap_or(written);
+                let written = Stored::Whole(&scratch[i * panel_len..][..panel_len]);
+                let b = self.stored(block, &slice).unwrap_or(written);
                 let next = next.as_ref().map(|next| (next, i));
                 self.panel(block, &slice, (b, next), (region, &mut *c));
             }
         }
+    }
+
+    /// The panel of B that the tiles of a block read, if it need not be written first.
+    fn stored(&self, block: &Block<'_, T>, slice: &Slice) -> Option<Stored<'_, T>> {
+        let panel = self.b.stored(slice);
+        panel.filter(|panel| block.which.len() < MANY || panel.whole().is_some())
     }
 
     /// Multiplies every panel of A in the block by one panel of B, prefetching the next.
@@ -287,7 +294,7 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
         &self,
         block: &Block<'_, T>,
         slice: &Slice,
-        (b, next): (&[T], Option<(&Next<'_, T>, usize)>),
+        (b, next): (Stored<'_, T>, Option<(&Next<'_, T>, usize)>),
         (region, c): (&Region, &mut (impl Rows<T> + ?Sized)),
     ) {
         let left = slice.column - region.columns.start;
@@ -314,11 +321,20 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
                 Place::Apart(&mut pieces)
             };
             let mut c = Target { place, count, width };
-            let share = next.and_then(|(next, i)| next.share((slice.k.len(), i), (pass, n_passes)));
-            // If there is nothing to prefetch, the current panel.
-            let (next, apart) = share.unwrap_or((b, 0));
+            let turn = |i| Turn { k: slice.k.len(), panel: i, pass, n_passes };
             let (start, clamp) = self.ends(slice, rows.start);
-            T::tile(self.isa, &Tile { a, b, next, apart, start, clamp }, &mut c);
+            // If there is nothing to prefetch, the current panel.
+            let next = next.and_then(|(next, i)| next.share(&turn(i)));
+            let (next, apart) = next.unwrap_or((b.bytes(), 0));
+            match b {
+                Stored::Whole(b) => {
+                    T::tile(self.isa, &Tile { a, b, next, apart, start, clamp }, &mut c);
+                }
+                Stored::Halves(b, half) => {
+                    let tile = Tile { a, b, next, apart, start, clamp };
+                    T::tile_of_halves(self.isa, half, &tile, &mut c);
+                }
+            }
             if slice.k.end == self.k && T::as_clamp(self.activation).is_none() {
                 (0..count).for_each(|r| T::activate(self.activation, self.isa, c.row(r)));
             }
@@ -335,55 +351,6 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
         };
         let clamp = if slice.k.end == self.k { T::as_clamp(self.activation) } else { None };
         (start, clamp.filter(|clamp| *clamp != T::EVERYTHING))
-    }
-}
-
-/// The part of B to prefetch while the current panels are used.
-enum Next<'a, T> {
-    /// A panel.
-    Panel(&'a [T]),
-    /// `lines` lines of each row, `apart` elements apart, from which panels will be written.
-    Rows { data: &'a [T], apart: usize, lines: usize },
-    /// Unknown, or would be evicted before it is read.
-    Unknown,
-}
-
-impl<'a, T: Element> Next<'a, T> {
-    fn new(b: &'a impl Panels<T>, step: &Step) -> Self {
-        let Slice { k, column, nr, .. } = &step.slice;
-        match (b.stored(&step.slice), b.as_rows()) {
-            (Some(panel), _) => Self::Panel(panel),
-            (None, Some(b)) if !b.row_stride.is_multiple_of(PAGE) => Self::Rows {
-                data: b.from(k.start, *column),
-                apart: b.row_stride,
-                lines: (b.columns - column).min(step.panels * nr).div_ceil(line_len::<T>()),
-            },
-            _ => Self::Unknown,
-        }
-    }
-
-    /// The part that one of `n_passes` tiles of `k` steps prefetches with panel `i` of a step: a line for each of
-    /// its steps, and the distance between lines.
-    fn share(
-        &self,
-        (k, i): (usize, usize),
-        (pass, n_passes): (usize, usize),
-    ) -> Option<(&'a [T], usize)> {
-        match *self {
-            Self::Panel(panel) => {
-                let apart = panel.len().div_ceil((k * n_passes).max(1));
-                let rest = panel.get(pass * k * apart..).filter(|rest| !rest.is_empty());
-                rest.map(|rest| (rest, apart))
-            }
-            Self::Rows { data, apart, lines } => {
-                let line = i * n_passes + pass;
-                (line < lines)
-                    .then(|| data.get(line * line_len::<T>()..))
-                    .flatten()
-                    .map(|rest| (rest, apart))
-            }
-            Self::Unknown => None,
-        }
     }
 }
 

@@ -6,17 +6,17 @@ use std::fmt::Debug;
 use bytemuck::Pod;
 
 use super::rows::Target;
-use super::{Gemm, Matrix, Panels, Region, Rows, Start, Variant};
+use super::{Gemm, Half, Matrix, Panels, Region, Rows, Start, Variant};
 use crate::Isa;
 
-/// The operands of a register tile.
+/// The operands of a register tile, with elements `B` of B.
 #[derive(Clone, Copy, Debug)]
-pub struct Tile<'a, T = f32> {
+pub struct Tile<'a, T = f32, B = T> {
     pub(super) a: Left<'a, T>,
     /// `[k][nr]`
-    pub(super) b: &'a [T],
-    /// Prefetched meanwhile: a line for each row of B, `apart` elements apart.
-    pub(super) next: &'a [T],
+    pub(super) b: &'a [B],
+    /// Prefetched meanwhile: a line for each row of B, `apart` bytes apart.
+    pub(super) next: &'a [u8],
     pub(super) apart: usize,
     pub(super) start: Start<'a, T>,
     /// The bounds that results are clamped to.
@@ -58,6 +58,17 @@ pub trait Element: Pod + PartialOrd + Debug + Send + Sync {
 
     /// Computes a register tile.
     fn tile(isa: Isa, tile: &Tile<'_, Self>, c: &mut Target<'_, Self>);
+
+    /// The same for a B of 16-bit floats, which only products in f32 have.
+    fn tile_of_halves(
+        isa: Isa,
+        half: Half,
+        tile: &Tile<'_, Self, u16>,
+        c: &mut Target<'_, Self>,
+    ) {
+        let _ = (isa, c);
+        unreachable!("invariant: a product in f32 has no operand of {half:?}: {tile:?}")
+    }
 
     /// `c[i][j] = c[i][j] + Σ_k alpha·A[i, k]·B[k, j]` for the rows of `c`, of equal length; B has column
     /// stride 1. `left` is A and alpha.

@@ -8,16 +8,29 @@ pub(in crate::gemm) const VARIANT: Variant = Variant { name: "generic", mr: 4, n
 const NR: usize = 8;
 
 pub(in crate::gemm) fn tile<T: Element>(tile: &Tile<'_, T>, c: &mut Target<'_, T>) {
+    tile_of(tile, c, |b| b);
+}
+
+/// The same for elements of B that `widen` turns into those of the product.
+pub(in crate::gemm) fn tile_of<T: Element, B: Copy>(
+    tile: &Tile<'_, T, B>,
+    c: &mut Target<'_, T>,
+    widen: impl Fn(B) -> T,
+) {
     match c.count {
-        1 => rows::<T, 1>(tile, c),
-        2 => rows::<T, 2>(tile, c),
-        3 => rows::<T, 3>(tile, c),
-        _ => rows::<T, 4>(tile, c),
+        1 => rows::<T, B, 1>(tile, c, widen),
+        2 => rows::<T, B, 2>(tile, c, widen),
+        3 => rows::<T, B, 3>(tile, c, widen),
+        _ => rows::<T, B, 4>(tile, c, widen),
     }
 }
 
 /// `R` rows of at most 8 columns.
-fn rows<T: Element, const R: usize>(tile: &Tile<'_, T>, c: &mut Target<'_, T>) {
+fn rows<T: Element, B: Copy, const R: usize>(
+    tile: &Tile<'_, T, B>,
+    c: &mut Target<'_, T>,
+    widen: impl Fn(B) -> T,
+) {
     let width = c.width;
     let mut sums = [[T::zeroed(); NR]; R];
     for (r, sums) in sums.iter_mut().enumerate() {
@@ -29,6 +42,7 @@ fn rows<T: Element, const R: usize>(tile: &Tile<'_, T>, c: &mut Target<'_, T>) {
         }
     }
     for (k, b) in tile.b.as_chunks::<NR>().0.iter().enumerate() {
+        let b = b.map(&widen);
         for r in 0..R {
             let a = match tile.a {
                 Left::Packed(a) => a[k * R + r],

@@ -2,7 +2,7 @@
 //! f32 is the default, and integers wrap.
 //!
 //! **Operands.** A: [`Lhs`], strided or packed. B: any implementation of [`Panels`]: a strided
-//! [`Matrix`], a [`PackedB`], or columns generated on the fly. C: [`Rows`] to write. No operand aliases
+//! [`Matrix`], a [`PackedB`], [`PackedHalves`], or columns generated on the fly. C: [`Rows`] to write. No operand aliases
 //! C. No alignment is required; 64-byte alignment of scratch and packed operands is slightly
 //! faster.
 //!
@@ -52,6 +52,7 @@ mod block;
 mod dots;
 mod element;
 mod merge_rows;
+mod next;
 mod of_f32;
 mod pack;
 mod rows;
@@ -61,6 +62,8 @@ mod tiled;
 mod tiles;
 mod vector;
 
+
+pub mod halves;
 pub mod of_f64;
 pub mod of_i32;
 pub mod of_i64;
@@ -68,8 +71,9 @@ pub mod of_i64;
 pub use block::{Gemm, Region};
 pub use element::{Element, RowTimesPanels};
 use element::{Left, Tile};
+use halves::Half;
 pub use pack::{
-    Lhs, Matrix, PackedB, Panels, Slice, pack_a, pack_b, pack_b_while, packed_b_len,
+    Lhs, Matrix, PackedB, Panels, Slice, Stored, pack_a, pack_b, pack_b_while, packed_b_len,
     packed_b_len_of, row_panels,
 };
 pub(crate) use pack::{by_width, each_panel};

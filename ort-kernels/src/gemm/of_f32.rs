@@ -2,7 +2,9 @@
 
 use super::element::RowTimesPanels;
 use super::rows::Target;
-use super::{Element, Gemm, Matrix, Panels, Region, Rows, Tile, Variant, best, dots, tile, vector};
+use super::{
+    Element, Gemm, Half, Matrix, Panels, Region, Rows, Tile, Variant, best, dots, halves, tile, vector,
+};
 use crate::gemv_f32::{Walk, add_row_times_panels};
 use crate::transpose::transpose;
 use crate::{Activation, Isa, isa};
@@ -28,6 +30,10 @@ impl Element for f32 {
 
     fn tile(isa: Isa, of: &Tile<'_>, c: &mut Target<'_>) {
         tile(isa, of, c);
+    }
+
+    fn tile_of_halves(isa: Isa, half: Half, of: &Tile<'_, f32, u16>, c: &mut Target<'_>) {
+        halves::tile_of_halves(isa, half, of, c);
     }
 
     fn add_products(isa: Isa, left: (&Matrix<'_>, f32), b: &Matrix<'_>, c: &mut [&mut [f32]]) {

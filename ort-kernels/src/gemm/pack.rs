@@ -1,6 +1,6 @@
 //! Packing of operands into panels: `[k][rows]` of A and `[k][nr]` of B, each read sequentially.
 
-use super::Element;
+use super::{Element, Half};
 use crate::Isa;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -97,6 +97,35 @@ macro_rules! by_width {
 }
 pub(crate) use by_width;
 
+/// The elements of stored panels.
+#[derive(Clone, Copy, Debug)]
+pub enum Stored<'a, T> {
+    /// Elements of the product.
+    Whole(&'a [T]),
+    /// 16-bit floats.
+    Halves(&'a [u16], Half),
+}
+
+impl<'a, T> Stored<'a, T> {
+    /// Those of the product's own type.
+    pub(super) fn whole(self) -> Option<&'a [T]> {
+        match self {
+            Self::Whole(panel) => Some(panel),
+            Self::Halves(..) => None,
+        }
+    }
+
+    pub(super) fn bytes(self) -> &'a [u8]
+    where
+        T: Element,
+    {
+        match self {
+            Self::Whole(panel) => bytemuck::cast_slice(panel),
+            Self::Halves(panel, _) => bytemuck::cast_slice(panel),
+        }
+    }
+}
+
 /// A right operand that is read in panels of `nr` columns.
 pub trait Panels<T = f32> {
     /// Whether B is stored in panels.
@@ -105,13 +134,13 @@ pub trait Panels<T = f32> {
     }
 
     /// The stored first panel of `slice`, if B is stored in panels.
-    fn stored(&self, slice: &Slice) -> Option<&[T]> {
+    fn stored(&self, slice: &Slice) -> Option<Stored<'_, T>> {
         let _ = slice;
         None
     }
 
     /// The stored panels of `columns`, contiguous and with all rows, if B is
-    /// stored in panels.
+    /// stored in panels of its own type.
     fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[T]> {
         let _ = (columns, nr);
         None
@@ -152,8 +181,8 @@ impl<T: Element> Panels<T> for PackedB<'_, T> {
         true
     }
 
-    fn stored(&self, slice: &Slice) -> Option<&[T]> {
-        Some(self.panel(slice))
+    fn stored(&self, slice: &Slice) -> Option<Stored<'_, T>> {
+        Some(Stored::Whole(self.panel(slice)))
     }
 
     fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[T]> {

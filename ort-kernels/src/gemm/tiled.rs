@@ -10,7 +10,7 @@
 
 use super::block::from_line;
 use super::merge_rows::{Merge, merge_rows};
-use super::{Gemm, Lhs, Matrix, Panels, Region, Rows, Slice, Start};
+use super::{Gemm, Lhs, Matrix, Panels, Region, Rows, Slice, Start, Stored};
 use crate::Isa;
 use crate::tiles::{self, B_STEP, Lhs as Lines, Line, Rhs, SIDE, Sums};
 use std::ops::Range;
@@ -95,7 +95,7 @@ impl<B: Panels> Gemm<'_, B> {
         let slice = |column| Slice { isa: self.isa, k: block.k.clone(), column, nr: SIDE };
         for column in region.columns.clone().step_by(SIDE) {
             let slices = [slice(column), slice((column + SIDE).min(region.columns.end))];
-            let values = match self.b.stored(&slices[0]) {
+            let values = match self.b.stored(&slices[0]).and_then(Stored::whole) {
                 Some(values) => values,
                 None => {
                     let values = &mut workspace.panel[..block.k.len() * SIDE];
@@ -107,7 +107,7 @@ impl<B: Panels> Gemm<'_, B> {
             let is_last = column + SIDE >= region.columns.end;
             let later = if is_last { None } else { self.b.stored(&slices[1]) };
             let columns = column..region.columns.end.min(column + SIDE);
-            let later = later.unwrap_or_default();
+            let later = later.and_then(Stored::whole).unwrap_or_default();
             let work = Work { block, region, values, later, columns };
             self.products(&work, (workspace.a, steps, workspace.b), &mut *c, workspace.sums);
         }

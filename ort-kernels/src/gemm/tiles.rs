@@ -1,12 +1,12 @@
 //! The register tile, written once for every register width.
 
-/// `sums[r] += a·b`, where `a` is `$a` for the row `$r` and `b` a row of a panel.
+/// `sums[r] += a·b`, where `a` is `$a` for the row `$r` and `b` a row of a panel, which `$load` reads.
 macro_rules! step {
-    ($sums:ident, $b:expr, $r:ident => $a:expr) => {
+    ($sums:ident, $load:ident($b:expr), $r:ident => $a:expr) => {
         let mut lanes = [zero(); W];
         let b = $b.as_chunks::<LANES>().0;
         for w in 0..W {
-            lanes[w] = load(&b[w]);
+            lanes[w] = $load(&b[w]);
         }
         for $r in 0..R {
             let a = splat($a);
@@ -76,18 +76,18 @@ macro_rules! start {
 /// The steps of a tile with packed rows of A; prefetches one line per
 /// step: a variable number would cost an eighth of the tile's speed.
 macro_rules! packed {
-    ($tile:ident, $sums:ident, $a:ident, ($fours:ident, $rest:ident)) => {
+    ($tile:ident, $sums:ident, $a:ident, $load:ident($fours:ident, $rest:ident)) => {
         let (a, mut next) = ($a.as_chunks::<R>().0, $tile.next.as_ptr());
         for (a, b) in a.as_chunks::<FOUR>().0.iter().zip($fours) {
             for k in 0..FOUR {
                 prefetch::<SECOND_LEVEL>(next.cast());
                 next = next.wrapping_add($tile.apart);
-                step!($sums, &b[k], r => a[k][r]);
+                step!($sums, $load(&b[k]), r => a[k][r]);
             }
         }
         for (k, b) in ($fours.len() * FOUR..).zip($rest) {
             let a = &a[k];
-            step!($sums, b, r => a[r]);
+            step!($sums, $load(b), r => a[r]);
         }
     };
 }
@@ -95,7 +95,7 @@ macro_rules! packed {
 /// The steps of a tile with unpacked rows of A. Nothing is prefetched: between the loads
 /// of so many rows, a prefetch makes the compiler hoist all loads and run out of registers.
 macro_rules! unpacked {
-    ($element:ty, $sums:ident, ($a:ident, $stride:ident, $k:expr), ($fours:ident, $rest:ident)) => {
+    ($element:ty, $sums:ident, ($a:ident, $stride:ident, $k:expr), $load:ident($fours:ident, $rest:ident)) => {
         let mut rows = [&[][..]; R];
         for r in 0..R {
             rows[r] = &$a[r * $stride..][..$k];
@@ -106,11 +106,11 @@ macro_rules! unpacked {
                 a[r] = &rows[r].as_chunks::<FOUR>().0[i];
             }
             for k in 0..FOUR {
-                step!($sums, &b[k], r => a[r][k]);
+                step!($sums, $load(&b[k]), r => a[r][k]);
             }
         }
         for (k, b) in ($fours.len() * FOUR..).zip($rest) {
-            step!($sums, b, r => rows[r][k]);
+            step!($sums, $load(b), r => rows[r][k]);
         }
     };
 }
@@ -143,10 +143,18 @@ macro_rules! finish {
 /// The invocation must provide `LANES`, the elements of a register, and `NR`, those of two; `load` and `store`, which
 /// transfer a register from and to a slice; and the instructions `zero`, `splat`, `fmadd`, `min` and `max`,
 /// of which the last two return their second operand when either is NaN. `unclamped`
-/// elements need neither of these two, and are not clamped.
+/// elements need neither of these two, and are not clamped. `$element of $stored by $load` is for a B of other elements, of
+/// which `$load` reads a register.
 macro_rules! tiles {
-    ($isa:ident, $element:ty, [$($rows:literal)+], $clamped:ident) => {
-        pub(super) fn tile(token: $isa, tile: &Tile<'_, $element>, c: &mut Target<'_, $element>) {
+    ($isa:ident, $element:ident, $rows:tt, $clamped:ident) => {
+        tiles! { $isa, $element of $element by load, $rows, $clamped }
+    };
+    ($isa:ident, $element:ident of $stored:ident by $load:ident, [$($rows:literal)+], $clamped:ident) => {
+        pub(super) fn tile(
+            token: $isa,
+            tile: &Tile<'_, $element, $stored>,
+            c: &mut Target<'_, $element>,
+        ) {
             let width = c.width;
             if width.is_multiple_of(LANES) {
                 return full(token, tile, c);
@@ -166,7 +174,11 @@ macro_rules! tiles {
         }
 
         /// Rows of one register or two.
-        fn full(token: $isa, tile: &Tile<'_, $element>, c: &mut Target<'_, $element>) {
+        fn full(
+            token: $isa,
+            tile: &Tile<'_, $element, $stored>,
+            c: &mut Target<'_, $element>,
+        ) {
             match (c.count, c.width > LANES) {
                 $(($rows, false) => rows::<$rows, 1>(token, tile, c),
                 ($rows, true) => rows::<$rows, 2>(token, tile, c),)+
@@ -177,7 +189,7 @@ macro_rules! tiles {
         kernel! {
             /// `R` rows of `W` registers.
             $isa => fn rows<const R: usize, const W: usize>(
-                tile: &Tile<'_, $element>,
+                tile: &Tile<'_, $element, $stored>,
                 c: &mut Target<'_, $element>,
             ) {
                 let mut sums = start!(tile, c);
@@ -188,10 +200,10 @@ macro_rules! tiles {
                 let rest = black_box(rest);
                 match tile.a {
                     Left::Packed(a) => {
-                        packed!(tile, sums, a, (fours, rest));
+                        packed!(tile, sums, a, $load(fours, rest));
                     }
                     Left::Rows(a, stride) => {
-                        unpacked!($element, sums, (a, stride, b.len()), (fours, rest));
+                        unpacked!($element, sums, (a, stride, b.len()), $load(fours, rest));
                     }
                 }
                 finish!(tile, sums, c, $clamped);

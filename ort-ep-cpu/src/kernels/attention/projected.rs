@@ -3,7 +3,7 @@
 
 // collects are bounded: by the rank
 
-use ort_ep::{Extension, Io, Kernel, KernelError, Packed, Prepared, Threads};
+use ort_ep::{Extension, Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Dim, Fact, OpError};
 use ort_kernels::Activation;
 use ort_kernels::gemm::Start;
@@ -22,7 +22,7 @@ use crate::cpu::{Cpu, floats};
 use crate::epilogue::Epilogue;
 use crate::extended::eval_extended;
 use crate::kernels::{Compiled, Compiler};
-use crate::product::{self, Product, pack_right};
+use crate::product::{self, PackedRight, Product, RightOperand, pack_right};
 use crate::scheme::{scale_at, scaled_factors};
 
 /// Where the inputs behind the projection's stand.
@@ -56,7 +56,7 @@ struct ProjectedKernel {
 #[derive(Debug)]
 enum Projection {
     /// The weights, if they are constant.
-    Floats(Option<Packed>),
+    Floats(Option<PackedRight>),
     Bytes(Right),
 }
 
@@ -184,10 +184,9 @@ impl ProjectedKernel {
             a: inputs.tensor(0)?.as_slice()?,
             alpha: 1.0,
             b: match packed {
-                Some(packed) => bytemuck::cast_slice(packed.bytes()),
-                None => inputs.tensor(1)?.as_slice()?,
+                Some(packed) => packed.operand(),
+                None => RightOperand::Plain(inputs.tensor(1)?.as_slice()?),
             },
-            is_packed: packed.is_some(),
             start: bias.map_or(Start::Zero, Start::ByColumn),
             epilogue: Epilogue::Fused(Activation::None),
         };

@@ -13,7 +13,7 @@ use super::step::Step;
 use super::{Direction, RnnKernel, Sizes, is_over};
 use crate::epilogue::Epilogue;
 use crate::pieces::wanted;
-use crate::product::{Operands, Product};
+use crate::product::{Operands, Product, RightOperand};
 
 /// Elements per cache line.
 const LINE: usize = 16;
@@ -210,6 +210,6 @@ impl<'a> Pass<'a> {
 
 /// The operands of a product with packed weights.
 pub(super) fn operands<'a>(a: &'a [f32], b: &'a Weights, start: Start<'a>) -> Operands<'a> {
-    let (b, epilogue) = (b.elements(), Epilogue::Fused(Activation::None));
-    Operands { a, alpha: 1.0, b, is_packed: true, start, epilogue }
+    let (b, epilogue) = (RightOperand::Packed(b.elements()), Epilogue::Fused(Activation::None));
+    Operands { a, alpha: 1.0, b, start, epilogue }
 }

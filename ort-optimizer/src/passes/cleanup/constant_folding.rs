@@ -7,8 +7,9 @@
 //! ```
 //! DequantizeLinear is kept for the fusions; QDQConstantFolding runs after them.
 
+use half::slice::HalfFloatSliceExt;
 use ort_graph::{Control, Fact, Node, Patch, ValueId};
-use ort_tensor::{DType, Tensor, n_elements};
+use ort_tensor::{DType, Tensor, bf16, f16, n_elements};
 
 use super::inline_if;
 use crate::options::{Exactness, Level};
@@ -73,6 +74,9 @@ pub(in crate::passes) fn folded(site: &Site<'_>, node: &Node) -> Result<Option<P
     if !node.op.behaviour().is_deterministic {
         return Err(Refusal("it is not deterministic"));
     }
+    if let Some(patch) = widened(site, node)? {
+        return Ok(Some(patch));
+    }
     let n_bytes = admitted(site, node, &inputs)?;
     let outputs = site.eval.eval(site.graph, node, &inputs).map_err(|_| NOT_COMPUTED)?;
     let wanted: Vec<ValueId> = node.outputs.iter().flatten().copied().collect();
@@ -86,6 +90,50 @@ pub(in crate::passes) fn folded(site: &Site<'_>, node: &Node) -> Result<Option<P
         patch.replace(old, new);
     }
     Ok(Some(patch))
+}
+
+/// A Cast of a large constant of 16-bit floats to float: computed when it is read, if at all, since products pack
+/// it in 16 bits.
+fn widened(site: &Site<'_>, node: &Node) -> Result<Option<Patch>, Refusal> {
+    let value = |values: &[Option<ValueId>]| values.first().copied().flatten();
+    let (Some(from), Some(to), "Cast") = (value(&node.inputs), value(&node.outputs), &*node.op_type)
+    else {
+        return Ok(None);
+    };
+    let Some(constant) = site.graph.constant(from).cloned() else { return Ok(None) };
+    let is_half = matches!(constant.dtype(), DType::F16 | DType::Bf16);
+    let is_widened = is_half && site.graph.fact(to).dtype() == Some(DType::F32);
+    if !is_widened || constant.n_bytes() <= SMALL_BYTES {
+        return Ok(None);
+    }
+    let shape = constant.shape().to_vec();
+    let wide = Tensor::deferred(DType::F32, &shape, move |wide| {
+        let view = constant.unaligned_view();
+        let halves = view.as_bytes().unwrap_or_default();
+        match constant.dtype() {
+            DType::F16 => write_wide(halves, wide, f16::from_ne_bytes),
+            _ => write_wide(halves, wide, bf16::from_ne_bytes),
+        }
+    });
+    let mut patch = Patch::new(site.graph);
+    let new = patch.constant("", wide.map_err(|_| NOT_COMPUTED)?)?;
+    patch.replace(to, new);
+    Ok(Some(patch))
+}
+
+/// Writes the bytes of 16-bit floats as those of floats.
+fn write_wide<T: Copy + Default>(halves: &[u8], wide: &mut [u8], of_bytes: fn([u8; 2]) -> T)
+where
+    [T]: HalfFloatSliceExt,
+{
+    const PIECE: usize = 1024;
+    let (mut x, mut y) = ([T::default(); PIECE], [0.0_f32; PIECE]);
+    for (halves, wide) in halves.chunks(2 * PIECE).zip(wide.chunks_mut(4 * PIECE)) {
+        let (x, y) = (&mut x[..halves.len() / 2], &mut y[..wide.len() / 4]);
+        x.iter_mut().zip(halves.as_chunks().0).for_each(|(x, bytes)| *x = of_bytes(*bytes));
+        x.convert_to_f32_slice(y);
+        wide.as_chunks_mut().0.iter_mut().zip(y).for_each(|(wide, y)| *wide = y.to_ne_bytes());
+    }
 }
 
 /// The bytes of the results, if they are within the limits.
@@ -264,5 +312,30 @@ mod tests {
                 1 refused: it cannot be computed
                 1 refused: fusions need it to detect quantized values"#]],
         );
+    }
+
+    #[test]
+    fn large_weights_of_16_bits_are_widened_when_they_are_read() {
+        for dtype in ["float16", "bfloat16"] {
+            let text = format!(
+                "graph(x: float[n,1500]) -> (y, z) {{
+                   w = const {dtype}[1500,1500] fill 0.375
+                   few = const {dtype}[2] [1.5, -2]
+                   a = Cast-13 [to: 1] (w)
+                   y = MatMul-13 (x, a)
+                   z = Cast-13 [to: 1] (few)
+                 }}"
+            );
+            assert_optimized(
+                super::PASS,
+                &text,
+                &expect![[r#"
+                    graph(x: float[n,1500]) -> (y, z) {
+                      a = const float[1500,1500] fill 0.375
+                      z = const float[2] [1.5, -2]
+                      y = MatMul-13 (x, a)
+                    }"#]],
+            );
+        }
     }
 }
