@@ -66,13 +66,17 @@ impl Words {
 pub(super) struct Stream<'w> {
     words: Option<&'w Words>,
     is_shown: bool,
-    /// How many bytes of the text, or how many ids, are shown.
-    n_shown: usize,
+    /// How many tokens are shown.
+    n_ids: usize,
+    /// The first of the last tokens that were shown together: the text of a token depends on those before it.
+    context: usize,
+    /// How many bytes of the text are shown.
+    n_bytes: usize,
 }
 
 impl<'w> Stream<'w> {
     pub(super) const fn new(words: Option<&'w Words>, is_shown: bool) -> Self {
-        Self { words, is_shown, n_shown: 0 }
+        Self { words, is_shown, n_ids: 0, context: 0, n_bytes: 0 }
     }
 
     /// Shows the new tokens. An incomplete character is shown when it is complete.
@@ -81,28 +85,27 @@ impl<'w> Stream<'w> {
             return Ok(());
         }
         let Some(words) = self.words else {
-            let new: Vec<String> = ids[self.n_shown..].iter().map(usize::to_string).collect();
-            let before = if self.n_shown == 0 { "" } else { " " };
-            self.n_shown = ids.len();
+            let new: Vec<String> = ids[self.n_ids..].iter().map(usize::to_string).collect();
+            let before = if self.n_ids == 0 { "" } else { " " };
+            self.n_ids = ids.len();
             return shown(&format!("{before}{}", new.join(" ")));
         };
-        let text = words.text(ids)?;
-        self.show_text(text.trim_end_matches(char::REPLACEMENT_CHARACTER))
-    }
-
-    fn show_text(&mut self, text: &str) -> Result<(), Failure> {
-        let Some(new) = text.get(self.n_shown..) else { return Ok(()) };
-        self.n_shown = text.len();
-        shown(new)
+        let before = words.text(&ids[self.context..self.n_ids])?;
+        let text = words.text(&ids[self.context..])?;
+        let is_complete = !text.ends_with(char::REPLACEMENT_CHARACTER);
+        if let Some(new) = text.strip_prefix(&*before).filter(|_| is_complete) {
+            (self.context, self.n_ids) = (self.n_ids, ids.len());
+            self.n_bytes += new.len();
+            shown(new)?;
+        }
+        Ok(())
     }
 
     /// Shows the rest and ends the line. Returns the whole text.
-    pub(super) fn end(mut self, ids: &[usize]) -> Result<Option<String>, Failure> {
+    pub(super) fn end(self, ids: &[usize]) -> Result<Option<String>, Failure> {
         let text = self.words.map(|words| words.text(ids)).transpose()?;
         if self.is_shown {
-            if let Some(text) = &text {
-                self.show_text(text)?;
-            }
+            shown(text.as_ref().and_then(|text| text.get(self.n_bytes..)).unwrap_or_default())?;
             shown("\n")?;
         }
         Ok(text)
