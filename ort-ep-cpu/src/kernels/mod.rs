@@ -208,6 +208,7 @@ kernels! {
     max_pool,
     max_unpool,
     mean_variance_normalization,
+    moe,
     nchwc_pool,
     nchwc_reorder,
     nchwc_upsample,
