@@ -238,6 +238,7 @@ kernels! {
     unary_f64,
     variadic,
     where_,
+    window,
     // After the kernels of specific types.
     elements,
     halves,
