@@ -204,6 +204,7 @@ kernels! {
     lp_pool,
     lrn,
     matmul,
+    matmul_integer16,
     matmul_nbits,
     max_pool,
     max_unpool,
