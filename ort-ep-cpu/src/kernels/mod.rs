@@ -198,6 +198,7 @@ kernels! {
     grid_sample,
     group_norm,
     hardmax,
+    inverse,
     layer_norm,
     log_sum_exp,
     lp_normalization,
