@@ -164,11 +164,7 @@ fn swap_rows(x: &mut [f64], n: usize, [first, second]: [usize; 2]) {
 
 /// Subtracts from each row the multiple of the pivot's row that makes column `k` of `a` zero.
 #[inline(always)]
-fn eliminate(
-    [a, inverse]: [&mut [f64]; 2],
-    [a_row, inverse_row]: [&[f64]; 2],
-    [n, k]: [usize; 2],
-) {
+fn eliminate([a, inverse]: [&mut [f64]; 2], [a_row, inverse_row]: [&[f64]; 2], [n, k]: [usize; 2]) {
     for (a, inverse) in a.chunks_exact_mut(n).zip(inverse.chunks_exact_mut(n)) {
         let factor = a[k];
         for (x, pivot) in a[k + 1..].iter_mut().zip(&a_row[k + 1..]) {

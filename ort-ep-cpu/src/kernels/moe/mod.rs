@@ -149,7 +149,12 @@ impl<L: Layer + 'static> Experts<L> {
         let ([n, _], [_, inner]) = (self.layers[0].size(), self.layers[1].size());
         for (row, to) in first.chunks_exact(n).zip(to.chunks_exact_mut(inner)) {
             for (i, to) in to.chunks_mut(TILE).enumerate() {
-                activation::piece(self.cpu.isa, (self.op.activation, self.op.gate), (row, i * TILE), to);
+                activation::piece(
+                    self.cpu.isa,
+                    (self.op.activation, self.op.gate),
+                    (row, i * TILE),
+                    to,
+                );
             }
         }
     }

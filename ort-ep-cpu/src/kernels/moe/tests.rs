@@ -46,7 +46,9 @@ fn case<T: Number>(
 fn is_close(epsilon: f32) -> impl Fn(f64, f64) -> bool {
     move |found, expected| {
         let bound = 2_f64.powi(10) * f64::from(epsilon) * (1.0 + expected.abs());
-        (found - expected).abs() <= bound || found.is_nan() && expected.is_nan() || found == expected
+        (found - expected).abs() <= bound
+            || found.is_nan() && expected.is_nan()
+            || found == expected
     }
 }
 
