@@ -173,6 +173,7 @@ kernels! {
     byte_softmax,
     byte_table,
     cast,
+    cdist,
     class_loss,
     col2im,
     compress,
