@@ -53,6 +53,7 @@ impl Kernel for ClassLossKernel {
             return Err(OpError::InputRank { index: 0, expected: "2 or more", found }.into());
         };
         let mut samples = Shape::from_slice(&[batch]);
+        // bounded: by the rank
         samples.extend_from_slice(rest);
         let wrong = |what, left: &[usize], right: &[usize]| {
             Err(OpError::Shapes { what, left: left.to_vec(), right: right.to_vec() }.into())
