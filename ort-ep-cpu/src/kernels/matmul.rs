@@ -19,17 +19,17 @@ pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
 /// A batch of products; the right operands are packed if they are constant.
 #[derive(Debug)]
-struct MatMulKernel {
-    cpu: Cpu,
-    dtype: DType,
-    op: MatMul,
-    b: Option<PackedRight>,
+pub(super) struct MatMulKernel {
+    pub(super) cpu: Cpu,
+    pub(super) dtype: DType,
+    pub(super) op: MatMul,
+    pub(super) b: Option<PackedRight>,
 }
 
 /// Prepared state for one shape signature.
-struct State {
-    product: Product,
-    shape: Shape,
+pub(super) struct State {
+    pub(super) product: Product,
+    pub(super) shape: Shape,
     /// The shapes of the operands as stored.
     stored: [Shape; 2],
 }
@@ -89,7 +89,12 @@ impl Operand {
 
 impl MatMulKernel {
     /// The state for operands of these shapes, the second in memory for a tensor of shape `room`.
-    fn state(&self, a: &[usize], b: &[usize], room: &[usize]) -> Result<State, KernelError> {
+    pub(super) fn state(
+        &self,
+        a: &[usize],
+        b: &[usize],
+        room: &[usize],
+    ) -> Result<State, KernelError> {
         let stored = [a, b].map(Shape::from_slice);
         let (a, mut b) = (Operand::new(a, self.op.a, a), Operand::new(b, self.op.b, room));
         let shape = matmul_shape(&a.shape, &b.shape).map_err(KernelError::Op)?;

@@ -27,6 +27,7 @@ use ort_ops::ops::lrn::Lrn;
 use ort_ops::ops::matmul::MatMul;
 use ort_ops::ops::max_pool::MaxPool;
 use ort_ops::ops::mean_variance_normalization::MeanVarianceNormalization;
+use ort_ops::ops::microsoft::moe::MoE;
 use ort_ops::ops::reduce::Reduce;
 use ort_tensor::{
     DType, Inputs, Output, Shape, Tensor, TensorView, TensorViewMut, ValueView, bf16, f16, filled,
@@ -118,6 +119,7 @@ fn computes_in_f32(compiler: &Compiler<'_>) -> bool {
         || compiler.op::<LpPool>().is_some()
         || compiler.op::<Lrn>().is_some()
         || compiler.op::<MeanVarianceNormalization>().is_some()
+        || compiler.op::<MoE>().is_some_and(|op| op.quantization.is_none())
 }
 
 /// A graph that contains only the node, with f32 inputs named by their index.

@@ -87,6 +87,19 @@ impl ClassLoss {
         Ok(of_x.iter().zip(target).map(|(a, b)| a.unify(b)).collect())
     }
 
+    /// The class of a sample with this label; `None` if it does not count.
+    ///
+    /// # Errors
+    /// If there is no such class.
+    pub fn class(self, label: i64, n_classes: usize) -> Result<Option<usize>, OpError> {
+        if self.ignore_index == Some(label) {
+            return Ok(None);
+        }
+        let class = usize::try_from(label).ok().filter(|&class| class < n_classes);
+        let wrong = OpError::Index { what: "a class", index: label, len: n_classes };
+        class.map(Some).ok_or(wrong)
+    }
+
     /// The loss and the weight of each sample.
     fn losses(
         self,
@@ -95,23 +108,16 @@ impl ClassLoss {
         labels: &[i64],
         weights: Option<&[f64]>,
     ) -> Result<(Vec<f64>, Vec<f64>), OpError> {
-        let loss = |(i, &label): (usize, &i64)| -> Result<(f64, f64), OpError> {
-            if self.ignore_index == Some(label) {
-                return Ok((0.0, 0.0));
-            }
-            let class = usize::try_from(label).ok().filter(|&class| class < lanes.len);
-            let wrong = OpError::Index { what: "a class", index: label, len: lanes.len };
-            let class = class.ok_or(wrong)?;
-            let (n, d) = (i / lanes.inner, i % lanes.inner);
-            let weight = weights.map_or(1.0, |weights| weights[class]);
-            let at = (n * lanes.len + class) * lanes.inner + d;
-            Ok((-log_probabilities[at] * weight, weight))
-        };
         let (mut losses, mut counted) = (with_room(labels.len())?, with_room(labels.len())?);
         let mut pace = Pace::new();
-        for label in labels.iter().enumerate() {
+        for (i, &label) in labels.iter().enumerate() {
             pace.go(1)?;
-            let (loss, weight) = loss(label)?;
+            let (mut loss, mut weight) = (0.0, 0.0);
+            if let Some(class) = self.class(label, lanes.len)? {
+                let (n, d) = (i / lanes.inner, i % lanes.inner);
+                weight = weights.map_or(1.0, |weights| weights[class]);
+                loss = -log_probabilities[(n * lanes.len + class) * lanes.inner + d] * weight;
+            }
             losses.push(loss);
             counted.push(weight);
         }

@@ -61,6 +61,14 @@ pub struct MatMul {
     has_integers: bool,
 }
 
+impl MatMul {
+    /// The plain product of integers.
+    pub const INTEGERS: Self = {
+        let as_stored = Arrangement { is_transposed: false, is_batch_transposed: false };
+        Self { a: as_stored, b: as_stored, alpha: 1.0, has_integers: true }
+    };
+}
+
 /// The memory layout of an operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrangement {

@@ -44,12 +44,24 @@ impl Window {
         Ok(Arc::new(Self { coefficients, is_periodic, dtype: output_dtype(spec)? }))
     }
 
-    fn value(&self, n: usize, size: usize) -> f64 {
+    /// The length of the result.
+    ///
+    /// # Errors
+    /// If it is missing, or negative.
+    pub fn size(inputs: Inputs<'_>) -> Result<usize, OpError> {
+        let size = read_scalar(inputs, 0)?;
+        length(size.ok_or(OpError::InputValue { index: 0, what: "is missing" })?)
+    }
+
+    /// `2πn/N` for value `n` of `size`; `None` if the only value is 1.
+    #[must_use]
+    pub fn angle(&self, n: usize, size: usize) -> Option<f64> {
         let period = if self.is_periodic { size } else { size - 1 };
-        if period == 0 {
-            return 1.0;
-        }
-        let angle = TAU * n as f64 / period as f64;
+        (period > 0).then(|| TAU * n as f64 / period as f64)
+    }
+
+    fn value(&self, n: usize, size: usize) -> f64 {
+        let Some(angle) = self.angle(n, size) else { return 1.0 };
         let [c0, c1, c2] = self.coefficients;
         c0 - c1 * angle.cos() + c2 * (2.0 * angle).cos()
     }
@@ -65,8 +77,7 @@ impl Operator for Window {
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
-        let size = read_scalar(inputs, 0)?;
-        let size = length(size.ok_or(OpError::InputValue { index: 0, what: "is missing" })?)?;
+        let size = Self::size(inputs)?;
         let y = outputs[0].tensor(self.dtype, &[size])?;
         with_dtype!(self.dtype, number, T => {
             let mut pace = Pace::new();

@@ -1,40 +1,15 @@
 //! The cell after the products of a step: gates, and the new states computed from them.
 
-use ort_kernels::{Activation, Isa, vec};
+use ort_kernels::Isa;
 use ort_ops::ops::rnn;
 
-/// `x = function(x)`.
-fn apply(function: rnn::Activation, isa: Isa, x: &mut [f32]) {
-    let plain = match function {
-        rnn::Activation::Affine { alpha, beta } => {
-            vec::mul_scalar(isa, x, alpha);
-            return vec::add_scalar(isa, x, beta);
-        }
-        rnn::Activation::Elu { alpha } => return vec::elu(isa, x, alpha),
-        rnn::Activation::HardSigmoid { alpha, beta } => Activation::HardSigmoid { alpha, beta },
-        rnn::Activation::LeakyRelu { alpha } => Activation::LeakyRelu { alpha },
-        rnn::Activation::Relu => Activation::Relu,
-        rnn::Activation::ScaledTanh { alpha, beta } => {
-            vec::mul_scalar(isa, x, beta);
-            vec::tanh(isa, x);
-            return vec::mul_scalar(isa, x, alpha);
-        }
-        rnn::Activation::Sigmoid => Activation::Sigmoid,
-        rnn::Activation::Softplus => return vec::softplus(isa, x),
-        rnn::Activation::Softsign => return vec::softsign(isa, x),
-        rnn::Activation::Tanh => Activation::Tanh,
-        rnn::Activation::ThresholdedRelu { alpha } => {
-            return x.iter_mut().for_each(|x| *x = if *x < alpha { 0.0 } else { *x });
-        }
-    };
-    plain.apply(isa, x);
-}
+use super::real::Real;
 
 /// The connections of the gates of an LSTM to its state, and to each other.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::kernels) struct Coupling<'a> {
+pub(in crate::kernels) struct Coupling<'a, T> {
     /// The weights of the state for the gates i, o and f, if there are peepholes.
-    pub(in crate::kernels) peepholes: Option<[&'a [f32]; 3]>,
+    pub(in crate::kernels) peepholes: Option<[&'a [T]; 3]>,
     /// Whether f is 1 − i.
     pub(in crate::kernels) is_input_forget: bool,
 }
@@ -49,11 +24,11 @@ pub(in crate::kernels) struct Functions {
 }
 
 impl Functions {
-    fn apply(&self, index: usize, x: &mut [f32]) {
+    fn apply<T: Real>(&self, index: usize, x: &mut [T]) {
         if let Some(clip) = self.clip {
-            vec::clip(self.isa, x, -clip, clip);
+            T::clip(self.isa, x, T::from_f64(clip.into()));
         }
-        apply(self.activations[index], self.isa, x);
+        T::apply(self.activations[index], self.isa, x);
     }
 
     /// Whether the functions are these, and nothing is clipped.
@@ -62,18 +37,18 @@ impl Functions {
     }
 
     /// `h = f(x)`.
-    pub(in crate::kernels) fn simple(&self, x: &[f32], h: &mut [f32]) {
+    pub(in crate::kernels) fn simple<T: Real>(&self, x: &[T], h: &mut [T]) {
         h.copy_from_slice(x);
         self.apply(0, h);
     }
 
     /// `c = f·c + i·g, h = o·tanh(c)`; gates i, o, f and g.
-    pub(in crate::kernels) fn lstm(
+    pub(in crate::kernels) fn lstm<T: Real>(
         &self,
-        gates: [&mut [f32]; 4],
-        coupling: Coupling<'_>,
-        c: &mut [f32],
-        h: &mut [f32],
+        gates: [&mut [T]; 4],
+        coupling: Coupling<'_, T>,
+        c: &mut [T],
+        h: &mut [T],
     ) {
         let isa = self.isa;
         let Coupling { peepholes, is_input_forget } = coupling;
@@ -81,66 +56,67 @@ impl Functions {
         if is_plain
             && self.are(&[rnn::Activation::Sigmoid, rnn::Activation::Tanh, rnn::Activation::Tanh])
         {
-            return vec::lstm_cell(isa, gates.map(|gate| &*gate), c, h);
+            return T::lstm_cell(isa, gates, c, h);
         }
         let [input, output, forget, candidate] = gates;
-        let see = |gate: &mut [f32], which: usize, c: &[f32]| {
+        let see = |gate: &mut [T], which: usize, c: &[T]| {
             if let Some(peepholes) = peepholes {
-                let terms = peepholes[which].iter().zip(c).map(|(p, c)| p * c);
-                gate.iter_mut().zip(terms).for_each(|(gate, term)| *gate += term);
+                for ((gate, p), c) in gate.iter_mut().zip(peepholes[which]).zip(c) {
+                    *gate = T::mul_add::<false>(*p, *c, *gate);
+                }
             }
         };
         see(input, 0, c);
         self.apply(0, input);
         if is_input_forget {
             forget.copy_from_slice(input);
-            vec::sub_from_scalar(isa, forget, 1.0);
+            T::sub_from_one(isa, forget);
         } else {
             see(forget, 2, c);
             self.apply(0, forget);
         }
         self.apply(1, candidate);
-        vec::mul(isa, c, forget);
-        vec::mul(isa, candidate, input);
-        vec::add(isa, c, candidate);
+        T::mul(isa, c, forget);
+        T::mul(isa, candidate, input);
+        T::add(isa, c, candidate);
         see(output, 1, c);
         self.apply(0, output);
         h.copy_from_slice(c);
         // Only the inputs of gates are clipped, not the state.
-        apply(self.activations[2], isa, h);
-        vec::mul(isa, h, output);
+        T::apply(self.activations[2], isa, h);
+        T::mul(isa, h, output);
     }
 
     /// `reset = r·before`, where `r` holds the gate before its activation.
-    pub(in crate::kernels) fn reset(&self, r: &mut [f32], before: &[f32], reset: &mut [f32]) {
+    pub(in crate::kernels) fn reset<T: Real>(&self, r: &mut [T], before: &[T], reset: &mut [T]) {
         self.apply(0, r);
         reset.copy_from_slice(before);
-        vec::mul(self.isa, reset, r);
+        T::mul(self.isa, reset, r);
     }
 
     /// `h = (1 − z)·x̂ + z·before`; `x̂ = g(x + r·reset)`, or `g(x)` if there is no reset.
-    pub(in crate::kernels) fn gru(
+    pub(in crate::kernels) fn gru<T: Real>(
         &self,
-        [z, r]: [&mut [f32]; 2],
-        (x, reset): (&mut [f32], Option<&mut [f32]>),
-        before: &[f32],
-        h: &mut [f32],
+        [z, r]: [&mut [T]; 2],
+        (x, reset): (&mut [T], Option<&mut [T]>),
+        before: &[T],
+        h: &mut [T],
     ) {
         let isa = self.isa;
         if let Some(reset) = reset {
             if self.are(&[rnn::Activation::Sigmoid, rnn::Activation::Tanh]) {
-                return vec::gru_cell(isa, [z, r], [x, reset], before, h);
+                return T::gru_cell(isa, [z, r], [x, reset], before, h);
             }
             self.apply(0, r);
-            vec::mul(isa, reset, r);
-            vec::add(isa, x, reset);
+            T::mul(isa, reset, r);
+            T::add(isa, x, reset);
         }
         self.apply(0, z);
         self.apply(1, x);
         // x + z·(before − x), which has one product less.
         h.copy_from_slice(before);
-        vec::sub(isa, h, x);
-        vec::mul(isa, h, z);
-        vec::add(isa, h, x);
+        T::sub(isa, h, x);
+        T::mul(isa, h, z);
+        T::add(isa, h, x);
     }
 }

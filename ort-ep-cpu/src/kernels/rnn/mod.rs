@@ -1,4 +1,4 @@
-//! RNN, GRU and LSTM in f32.
+//! RNN, GRU and LSTM in f32 and f64.
 //!
 //! The inputs of all steps are multiplied at once; then each step adds the product of the previous state and the
 //! recurrent weights, and computes a new state from the sums. Threads take one direction each, or, in a
@@ -10,6 +10,7 @@
 pub(super) mod cell;
 mod parameters;
 mod pass;
+mod real;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -17,34 +18,35 @@ mod tests;
 use ort_ep::{Io, Kernel, KernelError, OneThread, Prepared};
 use ort_graph::OpError;
 use ort_ops::ops::rnn::{self, Cell, Rnn};
-use ort_tensor::{DType, Inputs, Output, Pace};
+use ort_tensor::{DType, Element, Inputs, Output, Pace};
 
 use self::parameters::{Layer, Parameters};
 use self::pass::Pass;
+use self::real::Real;
 use super::{Compiled, Compiler, KernelDef};
-use crate::cpu::{Cpu, Team, floats, n_parts};
+use crate::cpu::{Cpu, Team, n_parts, numbers};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
 /// One layer.
 #[derive(Debug)]
-struct RnnKernel {
+struct RnnKernel<T> {
     cpu: Cpu,
     cell: Cell,
     is_batch_first: bool,
     clip: Option<f32>,
     hidden: usize,
     input: usize,
-    directions: Vec<Direction>,
+    directions: Vec<Direction<T>>,
 }
 
 /// The parameters of a direction.
 #[derive(Debug)]
-struct Direction {
+struct Direction<T> {
     is_reverse: bool,
     activations: [rnn::Activation; 3],
     /// `None` if each run supplies them.
-    parameters: Option<Parameters>,
+    parameters: Option<Parameters<T>>,
 }
 
 /// Prepared state for one shape signature.
@@ -55,15 +57,19 @@ struct Sizes {
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
-    Ok(kernel(compiler).map(|kernel| Box::new(kernel) as Box<dyn Kernel>))
+    let Some(op) = compiler.op::<Rnn>() else { return Ok(None) };
+    Ok(match compiler.dtype_of(0..4) {
+        Some(DType::F32) => kernel::<f32>(compiler, op),
+        Some(DType::F64) => kernel::<f64>(compiler, op),
+        _ => None,
+    })
 }
 
-fn kernel(compiler: &Compiler<'_>) -> Option<RnnKernel> {
-    let op = compiler.op::<Rnn>()?;
+fn kernel<T: Real>(compiler: &Compiler<'_>, op: &Rnn) -> Option<Box<dyn Kernel>> {
     let columns = |input: usize| compiler.fact(input)?.dims()?.get(2)?.known();
     let (input, hidden) = (columns(1)?, columns(2)?);
     let has_size = op.hidden_size.is_none_or(|size| size == hidden);
-    if !compiler.are_f32(0..4) || !has_size || input == 0 || hidden == 0 {
+    if !has_size || input == 0 || hidden == 0 {
         return None;
     }
     let n = n_activations(op.cell);
@@ -76,7 +82,7 @@ fn kernel(compiler: &Compiler<'_>) -> Option<RnnKernel> {
         Some(Direction { is_reverse, activations, parameters: layer.constant(compiler) })
     });
     let directions = directions.collect::<Option<Vec<_>>>()?;
-    Some(RnnKernel {
+    Some(Box::new(RnnKernel::<T> {
         cpu: compiler.cpu,
         cell: op.cell,
         is_batch_first: op.is_batch_first,
@@ -84,7 +90,7 @@ fn kernel(compiler: &Compiler<'_>) -> Option<RnnKernel> {
         hidden,
         input,
         directions,
-    })
+    }))
 }
 
 /// The number of activations of a cell.
@@ -96,7 +102,7 @@ const fn n_activations(cell: Cell) -> usize {
     }
 }
 
-impl RnnKernel {
+impl<T: Real> RnnKernel<T> {
     /// The cost of a pass over `n_inputs` input elements, in multiply-adds.
     fn cost(&self, n_inputs: usize) -> usize {
         n_inputs.saturating_mul(self.hidden).saturating_mul(8)
@@ -112,7 +118,7 @@ impl RnnKernel {
     }
 
     /// The parameters of each direction that a run supplies, if they are not constant.
-    fn given(&self, inputs: Inputs<'_>) -> Result<Vec<Parameters>, KernelError> {
+    fn given(&self, inputs: Inputs<'_>) -> Result<Vec<Parameters<T>>, KernelError> {
         if self.directions.iter().all(|direction| direction.parameters.is_some()) {
             return Ok(Vec::new());
         }
@@ -152,7 +158,7 @@ impl RnnKernel {
         &self,
         sizes: Sizes,
         lens: Option<&[i32]>,
-        memory: &mut [f32],
+        memory: &mut [T],
         outputs: &mut [Output<'_>],
     ) -> Result<(), KernelError> {
         let Sizes { steps, batch } = sizes;
@@ -161,11 +167,11 @@ impl RnnKernel {
             true => ([batch, steps, n, hidden], [batch, n, hidden]),
             false => ([steps, n, batch, hidden], [n, batch, hidden]),
         };
-        let mut slots: [&mut [f32]; 3] = Default::default();
+        let mut slots: [&mut [T]; 3] = Default::default();
         for (i, (slot, output)) in slots.iter_mut().zip(outputs).enumerate() {
             if output.is_wanted() {
                 let shape = if i == 0 { &y_shape[..] } else { &state_shape[..] };
-                *slot = output.tensor(DType::F32, shape)?.into_slice::<f32>()?;
+                *slot = output.tensor(T::DTYPE, shape)?.into_slice::<T>()?;
             }
         }
         let [y, h, c] = slots;
@@ -205,16 +211,16 @@ fn is_over(lens: Option<&[i32]>, b: usize, t: usize) -> bool {
 }
 
 /// `to = from`, or zero.
-fn copy(from: &[f32], to: &mut [f32], is_zero: bool) {
-    if is_zero { to.fill(0.0) } else { to.copy_from_slice(from) }
+fn copy<T: Real>(from: &[T], to: &mut [T], is_zero: bool) {
+    if is_zero { to.fill(T::zeroed()) } else { to.copy_from_slice(from) }
 }
 
 /// The elements of an optional input, which must have this shape.
-pub(super) fn operand<'a>(
+pub(super) fn operand<'a, T: Element>(
     inputs: Inputs<'a>,
     index: usize,
     shape: &[usize],
-) -> Result<Option<&'a [f32]>, KernelError> {
+) -> Result<Option<&'a [T]>, KernelError> {
     match inputs.optional_tensor(index)? {
         Some(x) if x.shape() != shape => Err(wrong_shape(x.shape(), shape)),
         x => Ok(x.map(|x| x.as_slice()).transpose()?),
@@ -226,7 +232,7 @@ pub(super) fn wrong_shape(found: &[usize], expected: &[usize]) -> KernelError {
     OpError::Shapes { what: "the dimensions of an input", left, right }.into()
 }
 
-impl Kernel for RnnKernel {
+impl<T: Real> Kernel for RnnKernel<T> {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let (steps, batch) = match (shapes.first(), self.is_batch_first) {
             (Some(&&[steps, batch, input]), false) | (Some(&&[batch, steps, input]), true)
@@ -243,7 +249,7 @@ impl Kernel for RnnKernel {
         let memory_len = self.memory_len(sizes) * self.directions.len();
         let cost = self.cost(steps.saturating_mul(batch).saturating_mul(self.input));
         let scratch_bytes = self.cpu.scratch_bytes_for(self.scratch_len(sizes), cost);
-        Ok(Prepared::new(sizes).with_scratch(memory_len * size_of::<f32>() + scratch_bytes))
+        Ok(Prepared::new(sizes).with_scratch(memory_len * size_of::<T>() + scratch_bytes))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -254,7 +260,7 @@ impl Kernel for RnnKernel {
             return self.write(sizes, lens, &mut [], io.outputs);
         }
         let longest = lens.and_then(|lens| usize::try_from(*lens.iter().max()?).ok());
-        let x = inputs.tensor(0)?.as_slice::<f32>()?;
+        let x = inputs.tensor(0)?.as_slice::<T>()?;
         let n = self.directions.len();
         let state = match self.is_batch_first {
             true => [sizes.batch, n, self.hidden],
@@ -264,10 +270,10 @@ impl Kernel for RnnKernel {
         let peepholes = operand(inputs, 7, &[n, 3 * self.hidden])?;
         let given = self.given(inputs)?;
         let (each, scratch_len) = (self.memory_len(sizes), self.scratch_len(sizes));
-        let memory_bytes = each * self.directions.len() * size_of::<f32>();
+        let memory_bytes = each * self.directions.len() * size_of::<T>();
         let (memory, scratch) = io.scratch.split_at_mut(memory_bytes);
-        let memory = floats(memory);
-        let start = |d: usize, memory: &mut [f32]| {
+        let memory = numbers::<T>(memory);
+        let start = |d: usize, memory: &mut [T]| {
             let direction = &self.directions[d];
             let parameters = direction.parameters.as_ref().or(given.get(d))?;
             let peepholes = peepholes.and_then(|p| p.chunks_exact(3 * self.hidden).nth(d));
@@ -305,6 +311,6 @@ impl Kernel for RnnKernel {
     }
 
     fn variant(&self) -> &'static str {
-        named!(self.cpu.isa => "rnn_f32": product)
+        T::name(self.cpu.isa)
     }
 }

@@ -1,48 +1,49 @@
 //! The weights of one direction, grouped by the gates that are multiplied at once.
 
-use ort_tensor::{collected, filled};
 use std::ops::Range;
 
 use ort_ep::{KernelError, Packed, Recipe};
 use ort_graph::OpError;
 use ort_kernels::Isa;
-use ort_kernels::gemm::{Matrix, pack_b, packed_b_len, variant};
+use ort_kernels::gemm::{Matrix, pack_b, packed_b_len_of};
 use ort_ops::ops::rnn::Cell;
+use ort_tensor::{collected, filled};
 use smallvec::SmallVec;
 
+use super::real::Real;
 use crate::kernels::Compiler;
 
 /// The weights of a direction.
 #[derive(Debug)]
-pub(super) struct Parameters {
-    pub(super) groups: SmallVec<[Gates; 2]>,
+pub(super) struct Parameters<T> {
+    pub(super) groups: SmallVec<[Gates<T>; 2]>,
     /// Added to the recurrent product of the last gates, if the reset is applied afterwards.
-    pub(super) reset_bias: Vec<f32>,
+    pub(super) reset_bias: Vec<T>,
 }
 
 /// Gates that are multiplied at once.
 #[derive(Debug)]
-pub(super) struct Gates {
+pub(super) struct Gates<T> {
     /// Elements of all these gates.
     pub(super) width: usize,
     /// `[input, width]`
-    pub(super) w: Weights,
+    pub(super) w: Weights<T>,
     /// `[hidden, width]`
-    pub(super) r: Weights,
-    pub(super) bias: Vec<f32>,
+    pub(super) r: Weights<T>,
+    pub(super) bias: Vec<T>,
 }
 
 /// A right operand, packed.
 #[derive(Debug)]
-pub(super) enum Weights {
+pub(super) enum Weights<T> {
     /// Packed when the kernel is compiled.
     Constant(Packed),
     /// Packed by the run that supplies them.
-    Given(Vec<f32>),
+    Given(Vec<T>),
 }
 
-impl Weights {
-    pub(super) fn elements(&self) -> &[f32] {
+impl<T: Real> Weights<T> {
+    pub(super) fn elements(&self) -> &[T] {
         match self {
             Self::Constant(packed) => bytemuck::cast_slice(packed.bytes()),
             Self::Given(packed) => packed,
@@ -71,9 +72,9 @@ impl Layer {
     }
 
     /// The parameters, if they are all constant.
-    pub(super) fn constant(self, compiler: &Compiler<'_>) -> Option<Parameters> {
+    pub(super) fn constant<T: Real>(self, compiler: &Compiler<'_>) -> Option<Parameters<T>> {
         let bias = match compiler.fact(3) {
-            Some(_) => compiler.constant(3)?.as_slice::<f32>().ok()?,
+            Some(_) => compiler.constant(3)?.as_slice::<T>().ok()?,
             None => &[],
         };
         self.parameters(bias, |input, rows| self.pack(compiler, input, rows))
@@ -83,37 +84,38 @@ impl Layer {
     ///
     /// # Errors
     /// If there are fewer than the layer needs, or they cannot be allocated.
-    pub(super) fn given(
+    pub(super) fn given<T: Real>(
         self,
-        weights: [(&[f32], usize); 2],
-        bias: &[f32],
-    ) -> Result<Parameters, KernelError> {
+        weights: [(&[T], usize); 2],
+        bias: &[T],
+    ) -> Result<Parameters<T>, KernelError> {
         let rows_of = |input: usize, rows: Range<usize>| {
             let (w, k) = weights[input - 1];
             let first = self.d * self.cell.n_gates() * self.hidden;
             let b = w.get((first + rows.start) * k..(first + rows.end) * k)?;
-            let mut packed = filled(0.0, packed_b_len(self.isa, k, rows.len())).ok()?;
+            let mut packed =
+                filled(T::zeroed(), packed_b_len_of::<T>(self.isa, k, rows.len())).ok()?;
             pack_b(self.isa, &Matrix::row_major(b, rows.len(), k).transposed(), &mut packed);
             Some(Weights::Given(packed))
         };
         self.parameters(bias, rows_of).ok_or_else(|| OpError::TooLarge.into())
     }
 
-    fn parameters(
+    fn parameters<T: Real>(
         self,
-        bias: &[f32],
-        weights: impl Fn(usize, Range<usize>) -> Option<Weights>,
-    ) -> Option<Parameters> {
+        bias: &[T],
+        weights: impl Fn(usize, Range<usize>) -> Option<Weights<T>>,
+    ) -> Option<Parameters<T>> {
         let Self { cell, hidden, d, .. } = self;
         let n = cell.n_gates() * hidden;
         let bias = if bias.is_empty() { bias } else { bias.get(d * 2 * n..(d + 1) * 2 * n)? };
         let (mut groups, mut first) = (SmallVec::new(), 0);
         let is_reset_after = |first| first > 0 && cell == Cell::Gru { linear_before_reset: true };
         for width in Self::groups(cell).iter().map(|count| count * hidden) {
-            let sum = |i| match bias.get(i) {
+            let sum = |i: usize| match bias.get(i) {
                 Some(own) if is_reset_after(first) => *own,
-                Some(own) => own + bias[n + i],
-                None => 0.0,
+                Some(own) => own.plus(bias[n + i]),
+                None => T::zeroed(),
             };
             let bias = collected((first..first + width).map(sum)).ok()?;
             let [w, r] = [1, 2].map(|input| weights(input, first..first + width));
@@ -122,25 +124,30 @@ impl Layer {
         }
         let reset_bias = match bias.get(2 * n - hidden..) {
             Some(own) => collected(own.iter().copied()),
-            None => filled(0.0, hidden),
+            None => filled(T::zeroed(), hidden),
         };
         let reset_bias = reset_bias.ok()?;
         Some(Parameters { groups, reset_bias })
     }
 
     /// `rows` of the direction's matrix at `input`, transposed and packed as a right operand.
-    fn pack(self, compiler: &Compiler<'_>, input: usize, rows: Range<usize>) -> Option<Weights> {
+    fn pack<T: Real>(
+        self,
+        compiler: &Compiler<'_>,
+        input: usize,
+        rows: Range<usize>,
+    ) -> Option<Weights<T>> {
         let Self { isa, d, .. } = self;
         let &[directions, all, k] = compiler.constant(input)?.shape() else { return None };
         if d >= directions || rows.end > all {
             return None;
         }
         let recipe = Recipe {
-            name: "rnn_f32/b",
-            parameters: [variant(isa).nr, d, rows.start, rows.end].map(|n| n as u64).to_vec(),
-            n_bytes: packed_b_len(isa, k, rows.len()) * size_of::<f32>(),
+            name: T::WEIGHTS,
+            parameters: [T::variant(isa).nr, d, rows.start, rows.end].map(|n| n as u64).to_vec(),
+            n_bytes: packed_b_len_of::<T>(isa, k, rows.len()) * size_of::<T>(),
         };
-        let packed = compiler.pack_for_runs(input, &recipe, |w: &[f32], packed| {
+        let packed = compiler.pack_for_runs(input, &recipe, |w: &[T], packed| {
             let b = &w[(d * all + rows.start) * k..(d * all + rows.end) * k];
             pack_b(isa, &Matrix::row_major(b, rows.len(), k).transposed(), packed);
         });

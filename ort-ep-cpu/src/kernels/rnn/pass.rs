@@ -3,29 +3,28 @@
 // collects are bounded: by the gates
 
 use ort_ep::Threads;
-use ort_kernels::Activation;
 use ort_kernels::gemm::Start;
 use ort_kernels::gemv_f32::Walk;
 use smallvec::SmallVec;
 
 use super::parameters::{Gates, Layer, Parameters, Weights};
+use super::real::Real;
 use super::step::Step;
 use super::{Direction, RnnKernel, Sizes, is_over};
-use crate::epilogue::Epilogue;
 use crate::pieces::wanted;
 use crate::product::{Operands, Product, RightOperand};
 
-/// Elements per cache line.
+/// Elements per cache line of f32.
 const LINE: usize = 16;
 
 /// One direction of one run.
-pub(super) struct Pass<'a> {
-    pub(super) kernel: &'a RnnKernel,
+pub(super) struct Pass<'a, T> {
+    pub(super) kernel: &'a RnnKernel<T>,
     pub(super) sizes: Sizes,
-    pub(super) direction: &'a Direction,
-    pub(super) parameters: &'a Parameters,
+    pub(super) direction: &'a Direction<T>,
+    pub(super) parameters: &'a Parameters<T>,
     /// The weights for i, o and f, if there are any.
-    pub(super) peepholes: Option<&'a [f32]>,
+    pub(super) peepholes: Option<&'a [T]>,
     /// The number of steps of each sequence, if they differ.
     pub(super) lens: Option<&'a [i32]>,
     /// The number of steps of the longest sequence.
@@ -33,20 +32,20 @@ pub(super) struct Pass<'a> {
 }
 
 /// The memory of a direction.
-pub(super) struct Memory<'a> {
+pub(super) struct Memory<'a, T> {
     /// By group of gates `[steps, batch, width]`: the input part.
-    gates: SmallVec<[&'a mut [f32]; 2]>,
+    gates: SmallVec<[&'a mut [T]; 2]>,
     /// `[steps, batch, hidden]`: the states.
-    history: &'a mut [f32],
+    history: &'a mut [T],
     /// `[batch, hidden]`: the state before the first step.
-    h: &'a mut [f32],
+    h: &'a mut [T],
     /// `[batch, hidden]`
-    c: &'a mut [f32],
+    c: &'a mut [T],
     /// `[batch, hidden]`
-    reset: &'a mut [f32],
+    reset: &'a mut [T],
 }
 
-impl RnnKernel {
+impl<T: Real> RnnKernel<T> {
     /// The product of the inputs of the first `steps` with the weights of gates of this width.
     fn inputs(&self, sizes: Sizes, steps: usize, width: usize) -> Product {
         let k = self.input;
@@ -94,15 +93,15 @@ impl RnnKernel {
         self.part_lens(sizes).sum()
     }
 
-    /// Elements of scratch per thread for products.
+    /// Scratch per thread for products, in elements of f32.
     pub(super) fn scratch_len(&self, sizes: Sizes) -> usize {
         let inputs = |width| self.inputs(sizes, sizes.steps, width);
         let products = self.widths().flat_map(|n| [inputs(n), self.recurrent(sizes, n)]);
-        products.map(|product| product.scratch_len()).max().unwrap_or(0)
+        products.map(|product| product.scratch_len_of::<T>()).max().unwrap_or(0)
     }
 
     /// The parts of a direction's memory.
-    pub(super) fn split<'m>(&self, sizes: Sizes, mut memory: &'m mut [f32]) -> Memory<'m> {
+    pub(super) fn split<'m>(&self, sizes: Sizes, mut memory: &'m mut [T]) -> Memory<'m, T> {
         let mut parts = self.part_lens(sizes).map(|len| {
             let (part, rest) = std::mem::take(&mut memory).split_at_mut(len);
             memory = rest;
@@ -120,8 +119,8 @@ impl RnnKernel {
         &self,
         sizes: Sizes,
         is_reverse: bool,
-        memory: &'m Memory<'_>,
-    ) -> (&'m [f32], [&'m [f32]; 2]) {
+        memory: &'m Memory<'_, T>,
+    ) -> (&'m [T], [&'m [T]; 2]) {
         let (steps, state) = (sizes.steps, sizes.batch * self.hidden);
         let h = match steps.checked_sub(1) {
             None => &memory.h[..state],
@@ -132,8 +131,8 @@ impl RnnKernel {
     }
 }
 
-impl<'a> Pass<'a> {
-    pub(super) fn groups(&self) -> &'a [Gates] {
+impl<'a, T: Real> Pass<'a, T> {
+    pub(super) fn groups(&self) -> &'a [Gates<T>] {
         &self.parameters.groups
     }
 
@@ -143,16 +142,16 @@ impl<'a> Pass<'a> {
     }
 
     /// The product of the states with the recurrent weights of some gates.
-    pub(super) fn recurrent(&self, gates: &Gates) -> Product {
+    pub(super) fn recurrent(&self, gates: &Gates<T>) -> Product {
         self.kernel.recurrent(self.sizes, gates.width)
     }
 
     /// Loads the initial states.
-    pub(super) fn load(&self, d: usize, given: [Option<&[f32]>; 2], memory: &mut Memory<'_>) {
+    pub(super) fn load(&self, d: usize, given: [Option<&[T]>; 2], memory: &mut Memory<'_, T>) {
         let (batch, hidden) = (self.sizes.batch, self.kernel.hidden);
         for (state, given) in [&mut *memory.h, &mut *memory.c].into_iter().zip(given) {
             match given {
-                None => state.fill(0.0),
+                None => state.fill(T::zeroed()),
                 Some(given) => {
                     for (b, state) in state.chunks_exact_mut(hidden).take(batch).enumerate() {
                         state
@@ -166,8 +165,8 @@ impl<'a> Pass<'a> {
     /// Takes all steps; the initial states must be loaded.
     pub(super) fn run(
         &self,
-        x: &[f32],
-        memory: &mut [f32],
+        x: &[T],
+        memory: &mut [T],
         (threads, scratch): (&dyn Threads, &mut [u8]),
     ) {
         let Sizes { steps, batch } = self.sizes;
@@ -184,7 +183,7 @@ impl<'a> Pass<'a> {
     }
 
     /// The operands of step `i`.
-    fn step<'m>(&'m self, i: usize, memory: &'m mut Memory<'_>) -> Step<'m> {
+    fn step<'m>(&'m self, i: usize, memory: &'m mut Memory<'_, T>) -> Step<'m, T> {
         let (steps, len) = (self.sizes.steps, self.sizes.batch * self.kernel.hidden);
         let is_reverse = self.direction.is_reverse;
         let t = if is_reverse { steps - 1 - i } else { i };
@@ -209,7 +208,11 @@ impl<'a> Pass<'a> {
 }
 
 /// The operands of a product with packed weights.
-pub(super) fn operands<'a>(a: &'a [f32], b: &'a Weights, start: Start<'a>) -> Operands<'a> {
-    let (b, epilogue) = (RightOperand::Packed(b.elements()), Epilogue::Fused(Activation::None));
-    Operands { a, alpha: 1.0, b, start, epilogue }
+pub(super) fn operands<'a, T: Real>(
+    a: &'a [T],
+    b: &'a Weights<T>,
+    start: Start<'a, T>,
+) -> Operands<'a, T> {
+    let (b, epilogue) = (RightOperand::Packed(b.elements()), T::no_epilogue());
+    Operands { a, alpha: T::ONE, b, start, epilogue }
 }

@@ -8,25 +8,26 @@ use std::sync::Mutex;
 
 use ort_ep::Threads;
 use ort_kernels::gemm::Start;
-use ort_kernels::gemv_f32::{Walk, add_row_times_panels, variant};
+use ort_kernels::gemv_f32::Walk;
 use ort_ops::ops::rnn::Cell;
 use smallvec::SmallVec;
 
 use super::cell::{Coupling, Functions};
 use super::parameters::Gates;
 use super::pass::{Pass, operands};
+use super::real::Real;
 use super::{RnnKernel, Sizes};
 
 /// The operands of one step, for all sequences.
-pub(super) struct Step<'a> {
-    pub(super) pass: &'a Pass<'a>,
+pub(super) struct Step<'a, T> {
+    pub(super) pass: &'a Pass<'a, T>,
     /// By group of gates `[batch, width]`: the input part.
-    pub(super) gates: [&'a mut [f32]; 2],
+    pub(super) gates: [&'a mut [T]; 2],
     /// `[batch, hidden]`, like the following fields: the states before and after.
-    pub(super) before: &'a [f32],
-    pub(super) h: &'a mut [f32],
-    pub(super) c: &'a mut [f32],
-    pub(super) reset: &'a mut [f32],
+    pub(super) before: &'a [T],
+    pub(super) h: &'a mut [T],
+    pub(super) c: &'a mut [T],
+    pub(super) reset: &'a mut [T],
     /// The index of the step.
     pub(super) t: usize,
     /// The order in which the recurrent weights are read.
@@ -35,40 +36,40 @@ pub(super) struct Step<'a> {
 
 /// A range of units of one sequence.
 #[derive(Default)]
-struct Units<'a> {
+struct Units<'a, T> {
     /// The first unit.
     first: usize,
     /// The first group of gates; as many as the cell has.
-    gates: [&'a mut [f32]; 4],
+    gates: [&'a mut [T]; 4],
     /// The input part of the second group, if there is one.
-    x: &'a mut [f32],
+    x: &'a mut [T],
     /// The previous state of all units.
-    before: &'a [f32],
-    h: &'a mut [f32],
-    c: &'a mut [f32],
-    reset: &'a mut [f32],
+    before: &'a [T],
+    h: &'a mut [T],
+    c: &'a mut [T],
+    reset: &'a mut [T],
 }
 
 /// The minimum size of recurrent weights that threads share: more than fits the
 /// second-level cache of one core.
 const SHARED_BYTES: usize = 2 << 20;
 
-impl Pass<'_> {
+impl<T: Real> Pass<'_, T> {
     fn functions(&self) -> Functions {
         let RnnKernel { cpu, clip, .. } = *self.kernel;
         Functions { isa: cpu.isa, clip, activations: self.direction.activations }
     }
 }
 
-impl RnnKernel {
+impl<T: Real> RnnKernel<T> {
     /// The number of units per thread: all of them unless threads share the steps.
     pub(super) fn units_per_part(&self, sizes: Sizes, threads: &dyn Threads) -> usize {
-        let (hidden, nr) = (self.hidden, variant(self.cpu.isa).nr);
+        let (hidden, nr) = (self.hidden, T::variant(self.cpu.isa).nr);
         let is_reset_first = self.cell == Cell::Gru { linear_before_reset: false };
         if sizes.batch > 1
             || is_reset_first
             || hidden % nr > 0
-            || self.cell.n_gates() * hidden * hidden * size_of::<f32>() < SHARED_BYTES
+            || self.cell.n_gates() * hidden * hidden * size_of::<T>() < SHARED_BYTES
         {
             return hidden;
         }
@@ -76,7 +77,7 @@ impl RnnKernel {
     }
 }
 
-impl<'a> Step<'a> {
+impl<'a, T: Real> Step<'a, T> {
     /// Takes the step.
     pub(super) fn take(self, threads: &dyn Threads, scratch: &mut [u8]) {
         if self.t >= self.pass.longest {
@@ -92,10 +93,10 @@ impl<'a> Step<'a> {
 
     fn take_whole(mut self, threads: &dyn Threads, scratch: &mut [u8]) {
         let (pass, walk) = (self.pass, self.walk);
-        let multiply = |group: &Gates, a: &[f32], to: &mut [f32], scratch: &mut [u8]| {
+        let multiply = |group: &Gates<T>, a: &[T], to: &mut [T], scratch: &mut [u8]| {
             if pass.sizes.batch == 1 {
                 let r = group.r.elements();
-                return add_row_times_panels(pass.kernel.cpu.isa, a, r, to, walk);
+                return T::add_row_times_panels(pass.kernel.cpu.isa, a, r, to, walk);
             }
             let operands = operands(a, &group.r, Start::C);
             pass.recurrent(group).run(&operands, to, (threads, scratch), |_| {});
@@ -124,7 +125,7 @@ impl<'a> Step<'a> {
     fn take_in_parts(mut self, per_part: usize, threads: &dyn Threads) {
         let (pass, walk) = (self.pass, self.walk);
         let Some(mut rest) = self.sequences().next() else { return };
-        let mut parts = SmallVec::<[Mutex<Option<Units<'_>>>; 8]>::new();
+        let mut parts = SmallVec::<[Mutex<Option<Units<'_, T>>>; 8]>::new();
         while !rest.h.is_empty() {
             parts.push(Mutex::new(Some(rest.split_off(per_part))));
         }
@@ -140,7 +141,7 @@ impl<'a> Step<'a> {
     }
 
     /// All units of each sequence.
-    fn sequences(&mut self) -> impl Iterator<Item = Units<'_>> {
+    fn sequences(&mut self) -> impl Iterator<Item = Units<'_, T>> {
         let hidden = self.pass.kernel.hidden;
         let [first, second] = &mut self.gates;
         let mut first = first.chunks_exact_mut(self.pass.groups()[0].width);
@@ -163,13 +164,13 @@ impl<'a> Step<'a> {
     }
 }
 
-impl<'a> Units<'a> {
+impl<'a, T: Real> Units<'a, T> {
     /// Splits off the first `len` units.
     fn split_off(&mut self, len: usize) -> Self {
         let len = len.min(self.h.len());
         let first = self.first;
         self.first += len;
-        let take = |all: &mut &'a mut [f32]| {
+        let take = |all: &mut &'a mut [T]| {
             let len = len.min(all.len());
             all.split_off_mut(..len).unwrap_or_default()
         };
@@ -185,13 +186,13 @@ impl<'a> Units<'a> {
     }
 
     /// Adds the previous state times the recurrent weights of these units, which are whole panels.
-    fn multiply(&mut self, pass: &Pass<'_>, walk: Walk) {
+    fn multiply(&mut self, pass: &Pass<'_, T>, walk: Walk) {
         let (isa, hidden) = (pass.kernel.cpu.isa, pass.kernel.hidden);
         let units = self.first..self.first + self.h.len();
-        let add = |group: &Gates, gate: usize, to: &mut [f32]| {
+        let add = |group: &Gates<T>, gate: usize, to: &mut [T]| {
             let at = gate * hidden + units.start;
             let panels = &group.r.elements()[at * hidden..(at + units.len()) * hidden];
-            add_row_times_panels(isa, self.before, panels, to, walk);
+            T::add_row_times_panels(isa, self.before, panels, to, walk);
         };
         let groups = pass.groups();
         let gates = self.gates.iter_mut().take(groups[0].width / hidden).enumerate();
@@ -211,7 +212,7 @@ impl<'a> Units<'a> {
     }
 
     /// Computes the new states from the sums.
-    fn finish(self, pass: &Pass<'_>) {
+    fn finish(self, pass: &Pass<'_, T>) {
         let functions = pass.functions();
         let before = &self.before[self.first..self.first + self.h.len()];
         let [i, o, f, g] = self.gates;

@@ -165,3 +165,45 @@ fn threads_share_the_steps_of_a_large_layer() {
         case.check(within(BOUND));
     }
 }
+
+/// The numbers as f64, which are no longer exact in f32.
+fn doubles(x: &Tensor) -> Tensor {
+    let wide: Vec<f64> = x.as_slice::<f32>().unwrap().iter().map(|x| f64::from(*x) / 1.1).collect();
+    Tensor::from_slice(x.shape(), &wide).unwrap()
+}
+
+#[test]
+fn layers_may_be_of_f64() {
+    let is_close = |found: f64, expected: f64| {
+        let bound = f64::from(BOUND) * f64::EPSILON / f64::from(f32::EPSILON);
+        (found - expected).abs() <= bound || found.is_nan() && expected.is_nan()
+    };
+    let cells =
+        [("RNN", 1, 1, ""), ("GRU", 3, 2, "linear_before_reset"), ("LSTM", 4, 3, "input_forget")];
+    for [steps, batch, input, hidden] in
+        [[3, 2, 5, 7], [9, 1, 33, 40], [4, 20, 64, 32], [2, 1, 3, 448]]
+    {
+        for (name, gates, n_functions, flag) in cells {
+            let mut x =
+                doubles(&floats(&[steps, batch, input])).as_slice::<f64>().unwrap().to_vec();
+            x[input - 1] = f64::NAN;
+            let lens: Vec<i32> = (0..batch).map(|b| if b % 2 == 0 { 2 } else { 1 }).collect();
+            let case = Case::new(name, 14)
+                .attr("hidden_size", Attr::Int(i64::try_from(hidden).unwrap()))
+                .attr("direction", Attr::String("reverse".into()))
+                .outputs(if name == "LSTM" { 3 } else { 2 })
+                .input(Tensor::from_slice(&[steps, batch, input], &x).unwrap())
+                .weight(doubles(&weights(&[1, gates * hidden, input])))
+                .weight(doubles(&weights(&[1, gates * hidden, hidden])))
+                .constant(doubles(&weights(&[1, 2 * gates * hidden])))
+                .input(Tensor::from_slice(&[batch], &lens).unwrap())
+                .input(doubles(&weights(&[1, batch, hidden])));
+            case.clone().check(is_close);
+            let case = if flag.is_empty() { case } else { case.attr(flag, Attr::Int(1)) };
+            case.clone().check(is_close);
+            let functions = ["HardSigmoid", "Softsign", "Elu"].map(str::to_owned);
+            let functions = Attr::Strings(functions[..n_functions].to_vec());
+            case.attr("activations", functions).attr("clip", Attr::Float(0.25)).check(is_close);
+        }
+    }
+}

@@ -1,9 +1,13 @@
 //! Products in f64: like the f32 tile, with half as many columns.
 
+mod row;
+
 use super::element::plain_element;
 use super::rows::Target;
 use super::{Element, Matrix, Tile, Variant, vector};
 use crate::Isa;
+
+pub use row::add_row_times_panels;
 
 ladder! {
     // Same contract as in f32.

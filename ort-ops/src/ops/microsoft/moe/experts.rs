@@ -87,17 +87,6 @@ impl ExpertActivation {
         }
     }
 
-    /// One input of the second layer from the output of the first, `row`, if that includes the linear part of a gate.
-    #[must_use]
-    pub fn element(self, gate: Gate, row: &[f32], i: usize) -> f64 {
-        let at = |i: usize| f64::from(row[i]);
-        match gate {
-            Gate::Apart => self.apply(at(i)),
-            Gate::Interleaved => self.gated(at(2 * i), at(2 * i + 1)),
-            Gate::Halves => self.gated(at(i), at(i + row.len() / 2)),
-        }
-    }
-
     /// The activation of `gate` times the linear part.
     fn gated(self, gate: f64, linear: f64) -> f64 {
         let Self::Swiglu { alpha, beta, limit, is_limit_after } = self else {
