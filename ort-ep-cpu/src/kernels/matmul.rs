@@ -12,7 +12,9 @@ use ort_tensor::{DType, Element, Shape, row_major_strides};
 
 use super::{Compiled, Compiler, KernelDef};
 use crate::cpu::Cpu;
-use crate::product::{Operands, PackedRight, Product, RightOperand, pack_right, row_needs_no_packing};
+use crate::product::{
+    Operands, PackedRight, Product, RightOperand, pack_right, row_needs_no_packing,
+};
 use crate::summand::{Summand, is_factor, is_summand, with_summand};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);

@@ -124,6 +124,7 @@ fn formats(isa: Isa, constant: &Tensor) -> impl Iterator<Item = Option<Half>> {
     let halves = match constant.is_released() {
         _ if !is_large => [None; 2],
         true => [Some(Half::F16), Some(Half::Bf16)],
+        false if !may_be_narrow(isa, constant) => [None; 2],
         false => {
             let constant = constant.materialized().ok();
             let elements = constant.as_ref().and_then(|constant| constant.as_slice().ok());
@@ -131,6 +132,19 @@ fn formats(isa: Isa, constant: &Tensor) -> impl Iterator<Item = Option<Half>> {
         }
     };
     halves.into_iter().flatten().map(Some).chain([None])
+}
+
+/// Whether the first elements are numbers of 16 bits, if they are there: most weights are not copied to find out.
+fn may_be_narrow(isa: Isa, constant: &Tensor) -> bool {
+    const FIRST: usize = 1024;
+    if constant.is_uncomputed() {
+        return true;
+    }
+    let (view, mut first) = (constant.unaligned_view(), [0.0_f32; FIRST]);
+    let bytes = view.as_bytes().unwrap_or_default();
+    let n = bytes.len().min(size_of_val(&first));
+    bytemuck::cast_slice_mut(&mut first)[..n].copy_from_slice(&bytes[..n]);
+    Half::of(isa, &first).is_some()
 }
 
 /// The constant at `input`, matrices `[…, k, n]` (`[…, n, k]` if transposed), each packed

@@ -1,8 +1,8 @@
 //! The loops around the register tile.
 
 use super::element::{Left, Tile, line_len};
-use super::pack::{RowPanels, pack_panel};
 use super::next::{Next, Turn};
+use super::pack::{RowPanels, pack_panel};
 use super::rows::{Place, Target};
 use super::step::{K_SLICE, PANELS, Steps};
 use super::{Element, Lhs, Matrix, Panels, RowTimesPanels, Rows, Slice, Start, Stored};

@@ -60,12 +60,7 @@ pub trait Element: Pod + PartialOrd + Debug + Send + Sync {
     fn tile(isa: Isa, tile: &Tile<'_, Self>, c: &mut Target<'_, Self>);
 
     /// The same for a B of 16-bit floats, which only products in f32 have.
-    fn tile_of_halves(
-        isa: Isa,
-        half: Half,
-        tile: &Tile<'_, Self, u16>,
-        c: &mut Target<'_, Self>,
-    ) {
+    fn tile_of_halves(isa: Isa, half: Half, tile: &Tile<'_, Self, u16>, c: &mut Target<'_, Self>) {
         let _ = (isa, c);
         unreachable!("invariant: a product in f32 has no operand of {half:?}: {tile:?}")
     }

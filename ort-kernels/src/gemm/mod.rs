@@ -62,7 +62,6 @@ mod tiled;
 mod tiles;
 mod vector;
 
-
 pub mod halves;
 pub mod of_f64;
 pub mod of_i32;

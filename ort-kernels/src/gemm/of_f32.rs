@@ -3,7 +3,8 @@
 use super::element::RowTimesPanels;
 use super::rows::Target;
 use super::{
-    Element, Gemm, Half, Matrix, Panels, Region, Rows, Tile, Variant, best, dots, halves, tile, vector,
+    Element, Gemm, Half, Matrix, Panels, Region, Rows, Tile, Variant, best, dots, halves, tile,
+    vector,
 };
 use crate::gemv_f32::{Walk, add_row_times_panels};
 use crate::transpose::transpose;

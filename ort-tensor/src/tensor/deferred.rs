@@ -46,6 +46,12 @@ impl Tensor {
         matches!(&self.storage, Storage::Deferred(deferred) if deferred.own.get().is_none())
     }
 
+    /// Whether the elements are yet to be computed.
+    pub fn is_uncomputed(&self) -> bool {
+        let Storage::Deferred(deferred) = &self.storage else { return false };
+        self.is_deferred() && matches!(deferred.source, Source::Computed { .. })
+    }
+
     /// The same tensor, to be dropped soon: elements that are not aligned are copied for it, and deferred ones are computed,
     /// unless that was done before.
     ///

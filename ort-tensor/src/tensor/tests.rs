@@ -134,6 +134,7 @@ fn deferred_elements_are_computed_when_they_are_read() {
     let (tensor, clone) = (squares(5), squares(5));
     let (view, flat, at) = (tensor.view(), tensor.reshaped(&[5, 1]).unwrap(), tensor.address());
     assert_eq!((tensor.len(), tensor.n_bytes(), view.shape()), (5, 20, &[5][..]));
+    assert!(tensor.is_uncomputed() && flat.is_uncomputed());
     assert!(tensor.is_deferred() && flat.address() == at && clone.address() != at);
     assert!(view.reshaped(&[6]).is_err() && !view.is_released() && tensor.view().len() == 5);
     let temporary = tensor.materialized().unwrap();

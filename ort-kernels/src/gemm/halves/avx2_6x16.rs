@@ -8,7 +8,9 @@ use crate::gemm::{FOUR, Start, Target, Tile, Variant};
 use crate::isa::x86::{load8 as load, store8 as store};
 use crate::isa::{SECOND_LEVEL, prefetch};
 use std::arch::x86_64::{
-    __m256, _mm256_castsi256_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_fmadd_ps as fmadd, _mm256_max_ps as max, _mm256_min_ps as min, _mm256_set1_ps as splat, _mm256_setzero_ps as zero, _mm256_slli_epi32,
+    __m256, _mm256_castsi256_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_fmadd_ps as fmadd,
+    _mm256_max_ps as max, _mm256_min_ps as min, _mm256_set1_ps as splat, _mm256_setzero_ps as zero,
+    _mm256_slli_epi32,
 };
 use std::hint::black_box;
 

@@ -8,7 +8,9 @@ use crate::gemm::{FOUR, Start, Target, Tile, Variant};
 use crate::isa::x86::{load16 as load, store16 as store};
 use crate::isa::{SECOND_LEVEL, prefetch};
 use std::arch::x86_64::{
-    __m512, _mm512_castsi512_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_fmadd_ps as fmadd, _mm512_max_ps as max, _mm512_min_ps as min, _mm512_set1_ps as splat, _mm512_setzero_ps as zero, _mm512_slli_epi32,
+    __m512, _mm512_castsi512_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_fmadd_ps as fmadd,
+    _mm512_max_ps as max, _mm512_min_ps as min, _mm512_set1_ps as splat, _mm512_setzero_ps as zero,
+    _mm512_slli_epi32,
 };
 use std::hint::black_box;
 

@@ -21,12 +21,7 @@ ladder! {
 }
 
 /// As [`super::tile`], with panels of 16-bit floats.
-pub(super) fn tile_of_halves(
-    isa: Isa,
-    half: Half,
-    of: &Tile<'_, f32, u16>,
-    c: &mut Target<'_>,
-) {
+pub(super) fn tile_of_halves(isa: Isa, half: Half, of: &Tile<'_, f32, u16>, c: &mut Target<'_>) {
     tile(isa, half, of, c);
 }
 

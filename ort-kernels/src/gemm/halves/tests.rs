@@ -1,9 +1,7 @@
 //! Products with packed 16-bit operands have the bits of those with the same numbers in f32.
 
 use super::{Half, PackedHalves, half_panel_len, pack_halves_while};
-use crate::gemm::{
-    Gemm, Lhs, Matrix, PackedB, Start, Strided, pack_b, packed_b_len, variant,
-};
+use crate::gemm::{Gemm, Lhs, Matrix, PackedB, Start, Strided, pack_b, packed_b_len, variant};
 use crate::{Activation, Isa};
 
 pub(super) fn agrees_with_generic(isa: Isa) {
@@ -27,7 +25,8 @@ fn every_instruction_set_widens() {
 
 /// Every number of the format, among them NaN, infinities and denormals.
 fn numbers(isa: Isa, half: Half, len: usize) -> Vec<f32> {
-    let bits: Vec<u16> = (0..len).map(|i| u16::try_from((i * 40_503 + 11) % 65_536).unwrap()).collect();
+    let bits: Vec<u16> =
+        (0..len).map(|i| u16::try_from((i * 40_503 + 11) % 65_536).unwrap()).collect();
     let mut numbers = vec![0.0; len];
     half.widen(isa, &bits, &mut numbers);
     numbers

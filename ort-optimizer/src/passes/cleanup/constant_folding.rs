@@ -96,7 +96,8 @@ pub(in crate::passes) fn folded(site: &Site<'_>, node: &Node) -> Result<Option<P
 /// it in 16 bits.
 fn widened(site: &Site<'_>, node: &Node) -> Result<Option<Patch>, Refusal> {
     let value = |values: &[Option<ValueId>]| values.first().copied().flatten();
-    let (Some(from), Some(to), "Cast") = (value(&node.inputs), value(&node.outputs), &*node.op_type)
+    let (Some(from), Some(to), "Cast") =
+        (value(&node.inputs), value(&node.outputs), &*node.op_type)
     else {
         return Ok(None);
     };
@@ -122,7 +123,7 @@ fn widened(site: &Site<'_>, node: &Node) -> Result<Option<Patch>, Refusal> {
 }
 
 /// Writes the bytes of 16-bit floats as those of floats.
-fn write_wide<T: Copy + Default>(halves: &[u8], wide: &mut [u8], of_bytes: fn([u8; 2]) -> T)
+fn write_wide<T: Copy + Default>(halves: &[u8], wide: &mut [u8], of_bytes: impl Fn([u8; 2]) -> T)
 where
     [T]: HalfFloatSliceExt,
 {
