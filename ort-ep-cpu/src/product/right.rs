@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ort_ep::{Packed, Recipe};
 use ort_kernels::Isa;
-use ort_kernels::gemm::halves::{Half, PackedHalves, half_panel_len, pack_halves_while};
+use ort_kernels::gemm::halves::{Half, PackedHalves, pack_halves_while, piece_len};
 use ort_kernels::gemm::{Matrix, PackedB, Panels, Slice, Stored, pack_b_while, packed_b_len_of};
 use ort_tensor::{DType, Tensor, filled, go_on};
 
@@ -128,7 +128,7 @@ fn formats(isa: Isa, constant: &Tensor) -> impl Iterator<Item = Option<Half>> {
         false => {
             let constant = constant.materialized().ok();
             let elements = constant.as_ref().and_then(|constant| constant.as_slice().ok());
-            [elements.and_then(|elements| Half::of(isa, elements)), None]
+            [elements.and_then(|elements| format(isa, elements)), None]
         }
     };
     halves.into_iter().flatten().map(Some).chain([None])
@@ -144,7 +144,14 @@ fn may_be_narrow(isa: Isa, constant: &Tensor) -> bool {
     let bytes = view.as_bytes().unwrap_or_default();
     let n = bytes.len().min(size_of_val(&first));
     bytemuck::cast_slice_mut(&mut first)[..n].copy_from_slice(&bytes[..n]);
-    Half::of(isa, &first).is_some()
+    format(isa, &first).is_some()
+}
+
+/// The format that represents all numbers, unless a load ends meanwhile.
+fn format(isa: Isa, x: &[f32]) -> Option<Half> {
+    const PIECE: usize = 1 << 20;
+    let is_of = |half: &Half| x.chunks(PIECE).all(|x| go_on().is_ok() && half.represents(isa, x));
+    Half::ALL.into_iter().find(is_of)
 }
 
 /// The constant at `input`, matrices `[…, k, n]` (`[…, n, k]` if transposed), each packed
@@ -173,10 +180,10 @@ pub(crate) fn pack_right<T: Summand>(
             Half::F16 => "gemm_f32/b_f16",
             Half::Bf16 => "gemm_f32/b_bf16",
         };
-        let mut panel = filled(0.0, half_panel_len(isa, k)).ok()?;
+        let mut piece = filled(0.0, piece_len(isa, k)).ok()?;
         let pack = |data: &[f32], packed: &mut [u16]| {
             for (b, packed) in data.chunks_exact(k * n).zip(packed.chunks_exact_mut(each)) {
-                let (b, packed) = (matrix(b, [k, n], is_transposed), (packed, &mut *panel));
+                let (b, packed) = (matrix(b, [k, n], is_transposed), (packed, &mut *piece));
                 pack_halves_while((isa, half), &b, packed, || go_on().is_ok());
             }
         };

@@ -28,6 +28,7 @@ mod log;
 mod memory;
 mod model;
 mod names;
+mod narrow_weights;
 mod networks;
 mod observed_values;
 mod onnx;

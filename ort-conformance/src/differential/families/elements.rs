@@ -114,6 +114,24 @@ pub(super) fn det(net: &mut Net<'_>) -> Vec<Value> {
     vec![exact(net.node("Det-11", &[&x.name]))]
 }
 
+/// Inverses of small matrices, by the same elimination as `eval`.
+pub(super) fn inverse(net: &mut Net<'_>) -> Vec<Value> {
+    let (n, m) = (net.draw.size(1, 3000), net.draw.between(1, 4));
+    let x = net.input(&[n, m, m]);
+    vec![exact(net.node("com.microsoft:Inverse-1", &[&x.name]))]
+}
+
+/// A window whose size only a run knows.
+pub(super) fn window(net: &mut Net<'_>) -> Vec<Value> {
+    let least = format!("int64[] {}", net.draw.size(1, 100_000));
+    let (few, least) = (net.any('x', "_n3", "int64", &[]), net.literal(&least));
+    let size = net.node("Add-14", &[&few.name, &least]);
+    let op = net.draw.pick(&["HannWindow-17", "HammingWindow-17", "BlackmanWindow-17"]);
+    let periodic = net.draw.between(0, 1);
+    let name = net.node(&format!("{op} [periodic: {periodic}]"), &[&size]);
+    vec![Value { name, shape: Vec::new(), size: 1.0, error: ROUNDING }]
+}
+
 pub(super) fn fold(net: &mut Net<'_>) -> Vec<Value> {
     let full = shape(net, 500_000);
     let ops = ["ReduceMax-20", "ReduceMin-20", "ReduceSum-13", "ReduceProd-18", "ReduceL1-18"];

@@ -124,6 +124,11 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "Det", draw: elements::det },
     Family { name: "CDist", draw: types::distances },
     Family { name: "CropAndResize", draw: indexed::crop },
+    Family { name: "Inverse", draw: elements::inverse },
+    Family { name: "windows of a size", draw: elements::window },
+    Family { name: "MatMulInteger16", draw: types::integers_of_16_bits },
+    Family { name: "MoE", draw: product::experts },
+    Family { name: "losses", draw: reduction::class_loss },
 ];
 
 /// A case of a family.

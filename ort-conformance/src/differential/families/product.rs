@@ -84,3 +84,18 @@ pub(super) fn gemm(net: &mut Net<'_>) -> Vec<Value> {
     let y = Value::sums(name, vec![m, n], (k, [&a, &b]), c.as_ref());
     vec![epilogue(net, y)]
 }
+
+/// MoE with weights of floats.
+pub(super) fn experts(net: &mut Net<'_>) -> Vec<Value> {
+    let ([m, inner, hidden], n_experts) = (sizes(net, 4), net.draw.between(2, 5));
+    let (a, logits) = (net.input(&[m, hidden]), net.input(&[m, n_experts]));
+    let [first, second] = [[inner, hidden], [hidden, inner]]
+        .map(|[n, k]| (net.weights(&[n_experts, n, k], k), net.scaled('w', &[n_experts, n], 1)));
+    let inputs = [&a, &logits, &first.0, &first.1, &second.0, &second.1].map(|it| &*it.name);
+    let op = "com.microsoft:MoE-1 [k: 2, activation_type: \"relu\"]";
+    let name = net.node(op, &inputs);
+    let (none, shape) = (String::new(), vec![m, inner]);
+    let between = Value::sums(none, shape, (hidden, [&a, &first.0]), Some(&first.1));
+    let operands = (inner, [&between, &second.0]);
+    vec![Value::sums(name, vec![m, hidden], operands, Some(&second.1))]
+}

@@ -161,3 +161,19 @@ pub(super) fn double(net: &mut Net<'_>) -> Vec<Value> {
     let name = net.node(op, &[&x.name]);
     vec![Value { name, shape: full, size: 40.0, error: 40.0 * f64::EPSILON }]
 }
+
+/// Losses of classes.
+pub(super) fn class_loss(net: &mut Net<'_>) -> Vec<Value> {
+    let (n, c, d) = (net.draw.size(1, 300), net.draw.size(1, 300), net.draw.size(1, 9));
+    let (x, target) = match net.draw.one_in(2) {
+        true => (vec![n, c], vec![n]),
+        false => (vec![n, c, d], vec![n, d]),
+    };
+    let (x, dtype) = (net.input(&x), net.draw.pick(&["int64", "int32"]));
+    let target = net.any('x', &format!("_n{c}"), dtype, &target);
+    let op = net.draw.pick(&["SoftmaxCrossEntropyLoss-13", "NegativeLogLikelihoodLoss-13"]);
+    let reduction = net.draw.pick(&["none", "mean"]);
+    let name = net.node(&format!("{op} [reduction: \"{reduction}\"]"), &[&x.name, &target.name]);
+    let size = (c as f64).ln() + 1.0;
+    vec![Value { name, shape: Vec::new(), size, error: 4.0 * ROUNDING * size }]
+}

@@ -52,6 +52,15 @@ pub(super) fn product(net: &mut Net<'_>) -> Vec<Value> {
     }
 }
 
+/// A product of 16-bit integers.
+pub(super) fn integers_of_16_bits(net: &mut Net<'_>) -> Vec<Value> {
+    let dtypes = ["int16", "uint16"].map(|_| net.draw.pick(&["int16", "uint16"]));
+    let [m, n, k] = sizes(net, 4);
+    let [a, b] = [(dtypes[0], [m, k]), (dtypes[1], [k, n])]
+        .map(|(dtype, shape)| some(net, dtype, &shape).name);
+    exact(net.node("com.microsoft:MatMulInteger16-1", &[&a, &b]), vec![m, n])
+}
+
 /// Squared distances between rows.
 pub(super) fn distances(net: &mut Net<'_>) -> Vec<Value> {
     let dtype = net.draw.pick(&["float", "double"]);

@@ -26,13 +26,12 @@ pub(super) fn tile_of_halves(isa: Isa, half: Half, of: &Tile<'_, f32, u16>, c: &
 }
 
 impl Half {
-    /// The format that represents all of `x`; NaN only if its payload fits.
-    #[must_use]
-    pub fn of(isa: Isa, x: &[f32]) -> Option<Self> {
-        [Self::F16, Self::Bf16].into_iter().find(|half| half.represents(isa, x))
-    }
+    /// Both formats.
+    pub const ALL: [Self; 2] = [Self::F16, Self::Bf16];
 
-    fn represents(self, isa: Isa, x: &[f32]) -> bool {
+    /// Whether the format represents all of `x`; NaN only if its payload fits.
+    #[must_use]
+    pub fn represents(self, isa: Isa, x: &[f32]) -> bool {
         const PIECE: usize = 1024;
         let (mut narrow, mut wide) = ([0; PIECE], [0.0; PIECE]);
         x.chunks(PIECE).all(|x| {
@@ -100,32 +99,39 @@ impl Panels for PackedHalves<'_> {
 }
 
 /// Packs B: [k, n], whose elements are numbers of a 16-bit format, into [`packed_b_len`] elements, unless
-/// `may_continue`, which is called for every panel, returns false. `panel` is scratch for [`half_panel_len`] elements.
+/// `may_continue`, which is called every few milliseconds, returns false. `piece` is scratch for [`piece_len`] elements.
 ///
 /// # Panics
-/// If `packed` or `panel` has another length.
+/// If `packed` or `piece` has another length.
 pub fn pack_halves_while(
     (isa, half): (Isa, Half),
     b: &Matrix<'_>,
-    (packed, panel): (&mut [u16], &mut [f32]),
+    (packed, piece): (&mut [u16], &mut [f32]),
     may_continue: impl Fn() -> bool,
 ) {
     assert_eq!(packed.len(), packed_b_len(isa, b.rows, b.columns), "length of packed B");
-    assert_eq!(panel.len(), half_panel_len(isa, b.rows), "length of a panel");
+    assert_eq!(piece.len(), piece_len(isa, b.rows), "length of a piece");
     let nr = variant(isa).nr;
-    for (i, packed) in packed.chunks_exact_mut(panel.len().max(1)).enumerate() {
-        if !may_continue() {
-            return;
+    for (i, packed) in packed.chunks_exact_mut((b.rows * nr).max(1)).enumerate() {
+        for (j, packed) in packed.chunks_mut(piece.len().max(1)).enumerate() {
+            if !may_continue() {
+                return;
+            }
+            let (first, piece) = (j * PIECE_ROWS, &mut piece[..packed.len()]);
+            let k = first..first + packed.len() / nr;
+            b.write(&Slice { isa, k, column: i * nr, nr }, piece);
+            half.narrow(isa, piece, packed);
         }
-        b.write(&Slice { isa, k: 0..b.rows, column: i * nr, nr }, panel);
-        half.narrow(isa, panel, packed);
     }
 }
 
-/// The elements of a panel of `k` rows.
+/// Rows of a panel that are packed at once.
+const PIECE_ROWS: usize = 8192;
+
+/// The elements of a piece of a panel of `k` rows.
 #[must_use]
-pub fn half_panel_len(isa: Isa, k: usize) -> usize {
-    k * variant(isa).nr
+pub fn piece_len(isa: Isa, k: usize) -> usize {
+    k.min(PIECE_ROWS) * variant(isa).nr
 }
 
 #[cfg(test)]
