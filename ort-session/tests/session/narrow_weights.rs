@@ -9,7 +9,7 @@ const N: usize = 512;
 const DIMS: [i64; 2] = [600, 512];
 
 /// A product, with a MatMul or a Gemm.
-fn product(op: &str, weights: &[f32]) -> Vec<u8> {
+fn product(op: &'static str, weights: &[f32]) -> Vec<u8> {
     ModelWriter::default()
         .input("x", &[-1, DIMS[0]])
         .constant("w", &DIMS, weights)
