@@ -2,7 +2,7 @@
 //! f32 is the default, and integers wrap.
 //!
 //! **Operands.** A: [`Lhs`], strided or packed. B: any implementation of [`Panels`]: a strided
-//! [`Matrix`], a [`PackedB`], [`PackedHalves`], or columns generated on the fly. C: [`Rows`] to write. No operand aliases
+//! [`Matrix`], a [`PackedB`], [`PackedHalves`](halves::PackedHalves), or columns generated on the fly. C: [`Rows`] to write. No operand aliases
 //! C. No alignment is required; 64-byte alignment of scratch and packed operands is slightly
 //! faster.
 //!
