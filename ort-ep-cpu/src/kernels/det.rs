@@ -1,7 +1,8 @@
 //! Det of every float type: threads share the matrices, which are copied to f64 one by one.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
-use ort_graph::{Fact, OpError};
+use ort_graph::Fact;
+use ort_ops::infer::square_matrices;
 use ort_ops::ops::det::{Det, determinant};
 use ort_tensor::{DType, Number, Pace, Shape, with_dtype};
 
@@ -38,14 +39,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 impl Kernel for DetKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x] = shapes else { return Err(KernelError::ForeignState) };
-        let &[ref batch @ .., m, n] = x else {
-            let found = x.len();
-            return Err(OpError::InputRank { index: 0, expected: "at least 2", found }.into());
-        };
-        if m != n {
-            let (what, left, right) = ("rows and columns of a square matrix", vec![m], vec![n]);
-            return Err(OpError::Shapes { what, left, right }.into());
-        }
+        let (batch, n) = square_matrices(x)?;
         let scratch_bytes = self.cpu.scratch_bytes(scratch_len(n));
         let shape = Shape::from_slice(batch);
         Ok(Prepared::new(State { shape, n }).with_scratch(scratch_bytes))

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, OpError};
 use ort_kernels::Task;
+use ort_ops::infer::square_matrices;
 use ort_ops::ops::microsoft::inverse::Inverse;
 use ort_tensor::{DType, Number, Shape, go_on, with_dtype};
 
@@ -41,14 +42,7 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
 impl Kernel for InverseKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x] = shapes else { return Err(KernelError::ForeignState) };
-        let &[.., m, n] = x else {
-            let found = x.len();
-            return Err(OpError::InputRank { index: 0, expected: "at least 2", found }.into());
-        };
-        if m != n {
-            let (what, left, right) = ("rows and columns of a square matrix", vec![m], vec![n]);
-            return Err(OpError::Shapes { what, left, right }.into());
-        }
+        let (_, n) = square_matrices(x)?;
         let scratch_bytes = self.cpu.scratch_bytes(n.saturating_mul(n).saturating_mul(4));
         Ok(Prepared::new(State { shape: x.into(), n }).with_scratch(scratch_bytes))
     }

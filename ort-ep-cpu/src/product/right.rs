@@ -58,9 +58,10 @@ impl<T: Summand> Panels<T> for Right<'_, T> {
         }
     }
 
-    fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[T]> {
+    fn stored_whole(&self, isa: Isa, columns: &Range<usize>) -> Option<Stored<'_, T>> {
         match self {
-            Self::Packed(b, rows) if rows.len() == b.k => b.stored_whole(columns, nr),
+            Self::Packed(b, rows) if rows.len() == b.k => b.stored_whole(isa, columns),
+            Self::Halves(b, rows) if rows.len() == b.k => b.stored_whole(isa, columns),
             _ => None,
         }
     }

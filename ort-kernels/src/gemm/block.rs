@@ -177,9 +177,8 @@ impl<B: Panels<T>, T: Element> Gemm<'_, B, T> {
     }
 
     /// The kernel and the packed panels of `columns` for a single row of A.
-    fn row_panels(&self, columns: &Range<usize>) -> Option<(RowTimesPanels<T>, &[T])> {
-        let kernel = T::row_times_panels(self.isa)?;
-        Some((kernel, self.b.stored_whole(columns, T::variant(self.isa).nr)?))
+    fn row_panels(&self, columns: &Range<usize>) -> Option<(RowTimesPanels<T>, Stored<'_, T>)> {
+        Some((T::ROW_TIMES_PANELS?, self.b.stored_whole(self.isa, columns)?))
     }
 
     /// Computes a region of a few rows; `add` adds the products.

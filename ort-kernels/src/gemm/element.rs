@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use bytemuck::Pod;
 
 use super::rows::Target;
-use super::{Gemm, Half, Matrix, Panels, Region, Rows, Start, Variant};
+use super::{Gemm, Half, Matrix, Panels, Region, Rows, Start, Stored, Variant};
 use crate::Isa;
 
 /// The operands of a register tile, with elements `B` of B.
@@ -33,7 +33,7 @@ pub(super) enum Left<'a, T = f32> {
 }
 
 /// `y += x·panels`; the arguments are the instruction set, x, the panels and y.
-pub type RowTimesPanels<T> = fn(Isa, &[T], &[T], &mut [T]);
+pub type RowTimesPanels<T> = fn(Isa, &[T], Stored<'_, T>, &mut [T]);
 
 /// An element type of products, with its kernels.
 pub trait Element: Pod + PartialOrd + Debug + Send + Sync {
@@ -43,6 +43,8 @@ pub trait Element: Pod + PartialOrd + Debug + Send + Sync {
     const ONE: Self;
     /// Bounds that exclude nothing but NaN.
     const EVERYTHING: (Self, Self);
+    /// The kernel for a single row and packed panels, if it is not the tile.
+    const ROW_TIMES_PANELS: Option<RowTimesPanels<Self>> = None;
 
     /// `self·factor`.
     #[must_use]
@@ -81,12 +83,6 @@ pub trait Element: Pod + PartialOrd + Debug + Send + Sync {
         b: &Matrix<'_, Self>,
         c: &mut [&mut [Self]],
     );
-
-    /// The kernel for a single row and packed panels, if it is not the tile.
-    #[must_use]
-    fn row_times_panels(_: Isa) -> Option<RowTimesPanels<Self>> {
-        None
-    }
 
     /// `y[j·y_stride + i] = x[i·x_stride + j]` for every row `i` and column `j` of `size`.
     fn transpose(isa: Isa, size: [usize; 2], x: (&[Self], usize), y: (&mut [Self], usize)) {

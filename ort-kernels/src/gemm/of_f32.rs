@@ -1,10 +1,11 @@
 //! Products in f32, the type with the most kernels.
 
 use super::element::RowTimesPanels;
+use super::halves::row::add_row_times_halves;
 use super::rows::Target;
 use super::{
-    Element, Gemm, Half, Matrix, Panels, Region, Rows, Tile, Variant, best, dots, halves, tile,
-    vector,
+    Element, Gemm, Half, Matrix, Panels, Region, Rows, Stored, Tile, Variant, best, dots, halves,
+    tile, vector,
 };
 use crate::gemv_f32::{Walk, add_row_times_panels};
 use crate::transpose::transpose;
@@ -14,6 +15,10 @@ impl Element for f32 {
     type Activation = Activation;
     const ONE: Self = 1.0;
     const EVERYTHING: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
+    const ROW_TIMES_PANELS: Option<RowTimesPanels<f32>> = Some(|isa, a, b, c| match b {
+        Stored::Whole(b) => add_row_times_panels(isa, a, b, c, Walk::Forward),
+        Stored::Halves(b, half) => add_row_times_halves(isa, a, (b, half), c),
+    });
 
     #[inline(always)]
     fn times(self, factor: Self) -> Self {
@@ -43,10 +48,6 @@ impl Element for f32 {
 
     fn add_dots(isa: Isa, left: (&Matrix<'_>, f32), b: &Matrix<'_>, c: &mut [&mut [f32]]) {
         dots::add_dots(isa, left, b, c);
-    }
-
-    fn row_times_panels(_: Isa) -> Option<RowTimesPanels<f32>> {
-        Some(|isa, a, b, c| add_row_times_panels(isa, a, b, c, Walk::Forward))
     }
 
     fn transpose(isa: Isa, size: [usize; 2], x: (&[f32], usize), y: (&mut [f32], usize)) {

@@ -140,9 +140,9 @@ pub trait Panels<T = f32> {
     }
 
     /// The stored panels of `columns`, contiguous and with all rows, if B is
-    /// stored in panels of its own type.
-    fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[T]> {
-        let _ = (columns, nr);
+    /// stored in panels.
+    fn stored_whole(&self, isa: Isa, columns: &Range<usize>) -> Option<Stored<'_, T>> {
+        let _ = (isa, columns);
         None
     }
 
@@ -185,9 +185,11 @@ impl<T: Element> Panels<T> for PackedB<'_, T> {
         Some(Stored::Whole(self.panel(slice)))
     }
 
-    fn stored_whole(&self, columns: &Range<usize>, nr: usize) -> Option<&[T]> {
+    fn stored_whole(&self, isa: Isa, columns: &Range<usize>) -> Option<Stored<'_, T>> {
+        let nr = T::variant(isa).nr;
         assert_eq!(columns.start % nr, 0, "a packed panel is read from its first column");
-        Some(&self.data[columns.start * self.k..][..columns.len().next_multiple_of(nr) * self.k])
+        let n = columns.len().next_multiple_of(nr);
+        Some(Stored::Whole(&self.data[columns.start * self.k..][..n * self.k]))
     }
 
     fn write(&self, slice: &Slice, panels: &mut [T]) {

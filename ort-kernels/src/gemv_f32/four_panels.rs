@@ -1,11 +1,15 @@
 //! Four panels of two registers, written once for every register width.
 
-/// Defines `tile` for a token. In scope must be the variant's `LANES`, `fmadd`, `load`, `splat`, `store` and `zero`.
+/// Defines `tile` for a token. In scope must be the variant's `LANES`, `fmadd`, `load`, `splat`, `store` and `zero`. `of $stored by
+/// $load` is for a B of other elements, of which `$load` reads a register.
 macro_rules! four_panels {
     ($isa:ident) => {
+        four_panels! { $isa of f32 by load }
+    };
+    ($isa:ident of $stored:ident by $load:ident) => {
         const NR: usize = 2 * LANES;
 
-        pub(super) fn tile(token: $isa, x: &[f32], b: &[f32], y: &mut [f32]) {
+        pub(super) fn tile(token: $isa, x: &[f32], b: &[$stored], y: &mut [f32]) {
             match y.len().div_ceil(NR) {
                 4 => panels::<4>(token, x, b, y),
                 3 => panels::<3>(token, x, b, y),
@@ -16,7 +20,7 @@ macro_rules! four_panels {
 
         kernel! {
             /// At most `nr·P` columns and more than `nr·(P − 1)`; `b: [P][k][nr]`.
-            $isa => fn panels<const P: usize>(x: &[f32], b: &[f32], y: &mut [f32]) {
+            $isa => fn panels<const P: usize>(x: &[f32], b: &[$stored], y: &mut [f32]) {
                 let k = x.len();
                 let mut rows = [b.as_chunks::<NR>().0; P];
                 let mut sums = [[zero(); 2]; P];
@@ -31,7 +35,7 @@ macro_rules! four_panels {
                     for p in 0..P {
                         let b = rows[p][k].as_chunks::<LANES>().0;
                         for w in 0..2 {
-                            sums[p][w] = fmadd(x, load(&b[w]), sums[p][w]);
+                            sums[p][w] = fmadd(x, $load(&b[w]), sums[p][w]);
                         }
                     }
                 }
@@ -42,3 +46,5 @@ macro_rules! four_panels {
         }
     };
 }
+#[cfg(target_arch = "x86_64")]
+pub(crate) use four_panels;

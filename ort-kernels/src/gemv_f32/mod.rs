@@ -13,7 +13,7 @@
 //! Bound by memory: B is read once, two panels at a time, and nothing is copied.
 
 #[macro_use]
-mod four_panels;
+pub(crate) mod four_panels;
 
 /// The order in which panels are read.
 ///

@@ -10,6 +10,7 @@ mod map;
 mod matmul;
 mod reduce;
 mod scalar;
+mod square;
 mod window;
 
 pub use axes::{float_along, normalize_axes, normalize_axis};
@@ -28,5 +29,7 @@ pub(crate) use matmul::{attention_flops, element_flops, known_dim, product_flops
 pub use matmul::{matmul_dims, matmul_shape};
 pub use reduce::{Axes, reduced_dims, reduced_fact};
 pub use scalar::{known_scalar, read_scalar};
+pub(crate) use square::square_dims;
+pub use square::square_matrices;
 pub(crate) use window::unravel;
 pub use window::{PADDING, Window};

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use ort_graph::{Dim, Fact, Facts, OpDef, OpError, Operator};
+use ort_graph::{Fact, Facts, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Number, Output, Pace, Shape, TensorError, with_dtype};
 
 use crate::elementwise::{only, unsupported};
 use crate::floats;
+use crate::infer::{square_dims, square_matrices};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -28,19 +29,12 @@ impl Operator for Det {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let dtype = inputs.dtype(0, DType::is_float)?;
         let Some(dims) = inputs.fact(0)?.dims() else { return Ok(vec![Fact::unranked(dtype)]) };
-        let [batch @ .., m, n] = dims else { return Err(no_matrix(dims.len())) };
-        match (m, n) {
-            (Dim::Known(m), Dim::Known(n)) if m != n => Err(not_square(*m, *n)),
-            _ => Ok(vec![Fact::tensor(dtype, batch.to_vec())]),
-        }
+        Ok(vec![Fact::tensor(dtype, square_dims(dims)?.to_vec())])
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let [batch @ .., m, n] = x.shape() else { return Err(no_matrix(x.shape().len())) };
-        if m != n {
-            return Err(not_square(*m, *n));
-        }
+        let (batch, n) = square_matrices(x.shape())?;
         let mut data = floats::read(x)?;
         let y = only(outputs)?.tensor(x.dtype(), &Shape::from_slice(batch))?;
         with_dtype!(x.dtype(), float,
@@ -49,7 +43,7 @@ impl Operator for Det {
                 y.fill(T::from_f64(1.0));
                 let mut pace = Pace::new();
                 for (y, matrix) in y.iter_mut().zip(data.chunks_exact_mut((n * n).max(1))) {
-                    *y = <T as Number>::from_f64(determinant(matrix, *n, &mut pace)?);
+                    *y = <T as Number>::from_f64(determinant(matrix, n, &mut pace)?);
                 }
                 Ok(())
             },
@@ -99,14 +93,6 @@ fn eliminate(a: &mut [f64], n: usize, pace: &mut Pace) -> Result<f64, TensorErro
         }
     }
     Ok(det)
-}
-
-fn no_matrix(found: usize) -> OpError {
-    OpError::InputRank { index: 0, expected: "at least 2", found }
-}
-
-fn not_square(m: usize, n: usize) -> OpError {
-    OpError::Shapes { what: "rows and columns of a square matrix", left: vec![m], right: vec![n] }
 }
 
 #[cfg(test)]

@@ -90,15 +90,24 @@ impl<'w> Stream<'w> {
             self.n_ids = ids.len();
             return shown(&format!("{before}{}", new.join(" ")));
         };
+        shown(&self.new_text(words, ids)?)
+    }
+
+    /// The text since the last call, without an incomplete character at its end.
+    fn new_text(&mut self, words: &Words, ids: &[usize]) -> Result<String, Failure> {
         let before = words.text(&ids[self.context..self.n_ids])?;
         let text = words.text(&ids[self.context..])?;
         let is_complete = !text.ends_with(char::REPLACEMENT_CHARACTER);
-        if let Some(new) = text.strip_prefix(&*before).filter(|_| is_complete) {
-            (self.context, self.n_ids) = (self.n_ids, ids.len());
-            self.n_bytes += new.len();
-            shown(new)?;
+        let Some(new) = text.strip_prefix(&*before).filter(|_| is_complete) else {
+            return Ok(String::new());
+        };
+        // A special token has no text, and what follows would start like a text.
+        if !new.is_empty() {
+            self.context = self.n_ids;
         }
-        Ok(())
+        self.n_ids = ids.len();
+        self.n_bytes += new.len();
+        Ok(new.to_owned())
     }
 
     /// Shows the rest and ends the line. Returns the whole text.
@@ -115,4 +124,44 @@ impl<'w> Stream<'w> {
 fn shown(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Print)
+}
+
+#[cfg(all(test, feature = "tokenizers"))]
+mod tests {
+    use super::{Stream, Words};
+
+    /// Words that start with a space, a special token, and bytes of a character.
+    const TOKENIZER: &str = r#"{
+        "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "pre_tokenizer": null,
+        "post_processor": null,
+        "added_tokens": [{"id": 0, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false, "special": true}],
+        "decoder": {"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": "_"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+            {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+        "model": {"type": "WordLevel", "unk_token": "_a",
+            "vocab": {"<s>": 0, "_a": 1, "_bc": 2, "d": 3, "<0xC3>": 4, "<0xA9>": 5}}
+    }"#;
+
+    #[test]
+    fn text_is_shown_once_and_as_a_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokenizer.json");
+        std::fs::write(&path, TOKENIZER).unwrap();
+        let words = Words::open(&path).unwrap();
+        for ids in [
+            &[1, 2, 3, 0, 2, 4, 5, 1, 0, 0, 3, 4, 5, 1, 4][..],
+            &[0, 0, 1, 3, 3],
+            &[4, 5, 2, 2],
+            &[0],
+        ] {
+            let (mut stream, mut all) = (Stream::new(Some(&words), true), String::new());
+            for n in 1..=ids.len() {
+                all += &stream.new_text(&words, &ids[..n]).unwrap();
+            }
+            let whole = words.text(ids).unwrap();
+            assert_eq!(all, whole.trim_end_matches(char::REPLACEMENT_CHARACTER), "{ids:?}");
+            assert_eq!(stream.n_bytes, all.len());
+        }
+    }
 }

@@ -124,7 +124,9 @@ impl<L: Layer + 'static> Experts<L> {
     /// The numbers of scratch for `m` tokens: themselves, both layers, and what is between them.
     fn room(&self, m: usize) -> [usize; 6] {
         let [[first, hidden], [second, inner]] = [self.layers[0].size(), self.layers[1].size()];
-        let [hidden, first, inner, second] = [hidden, first, inner, second].map(|n| m * n);
+        // Such a size is not allocated.
+        let len = |n: usize| m.saturating_mul(n).min(usize::MAX >> 8);
+        let [hidden, first, inner, second] = [hidden, first, inner, second].map(len);
         let [first_own, second_own] = [0, 1].map(|layer: usize| self.layers[layer].shared_len(m));
         [hidden, first_own, first, inner, second_own, second].map(|n| n.next_multiple_of(16))
     }

@@ -8,9 +8,8 @@ use crate::gemm::{FOUR, Start, Target, Tile, Variant};
 use crate::isa::x86::{load8 as load, store8 as store};
 use crate::isa::{SECOND_LEVEL, prefetch};
 use std::arch::x86_64::{
-    __m256, _mm256_castsi256_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_fmadd_ps as fmadd,
-    _mm256_max_ps as max, _mm256_min_ps as min, _mm256_set1_ps as splat, _mm256_setzero_ps as zero,
-    _mm256_slli_epi32,
+    _mm256_fmadd_ps as fmadd, _mm256_max_ps as max, _mm256_min_ps as min, _mm256_set1_ps as splat,
+    _mm256_setzero_ps as zero,
 };
 use std::hint::black_box;
 
@@ -27,29 +26,17 @@ pub(super) fn tile(token: Avx2, half: Half, tile: &Tile<'_, f32, u16>, c: &mut T
 }
 
 mod f16 {
+    use super::super::registers::f16x8;
     #[allow(clippy::wildcard_imports, reason = "as much as the file imports")]
     use super::*;
 
-    features! { Avx2 enabled
-        #[inline]
-        fn widened(x: &[u16; LANES]) -> __m256 {
-            _mm256_cvtph_ps(bytemuck::cast(*x))
-        }
-    }
-
-    tiles! { Avx2, f32 of u16 by widened, [1 2 3 4 5 6], clamped }
+    tiles! { Avx2, f32 of u16 by f16x8, [1 2 3 4 5 6], clamped }
 }
 
 mod bf16 {
+    use super::super::registers::bf16x8;
     #[allow(clippy::wildcard_imports, reason = "as much as the file imports")]
     use super::*;
 
-    features! { Avx2 enabled
-        #[inline]
-        fn widened(x: &[u16; LANES]) -> __m256 {
-            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(bytemuck::cast(*x))))
-        }
-    }
-
-    tiles! { Avx2, f32 of u16 by widened, [1 2 3 4 5 6], clamped }
+    tiles! { Avx2, f32 of u16 by bf16x8, [1 2 3 4 5 6], clamped }
 }

@@ -8,9 +8,8 @@ use crate::gemm::{FOUR, Start, Target, Tile, Variant};
 use crate::isa::x86::{load16 as load, store16 as store};
 use crate::isa::{SECOND_LEVEL, prefetch};
 use std::arch::x86_64::{
-    __m512, _mm512_castsi512_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_fmadd_ps as fmadd,
-    _mm512_max_ps as max, _mm512_min_ps as min, _mm512_set1_ps as splat, _mm512_setzero_ps as zero,
-    _mm512_slli_epi32,
+    _mm512_fmadd_ps as fmadd, _mm512_max_ps as max, _mm512_min_ps as min, _mm512_set1_ps as splat,
+    _mm512_setzero_ps as zero,
 };
 use std::hint::black_box;
 
@@ -27,29 +26,17 @@ pub(super) fn tile(token: Avx512, half: Half, tile: &Tile<'_, f32, u16>, c: &mut
 }
 
 mod f16 {
+    use super::super::registers::f16x16;
     #[allow(clippy::wildcard_imports, reason = "as much as the file imports")]
     use super::*;
 
-    features! { Avx512 enabled
-        #[inline]
-        fn widened(x: &[u16; LANES]) -> __m512 {
-            _mm512_cvtph_ps(bytemuck::cast(*x))
-        }
-    }
-
-    tiles! { Avx512, f32 of u16 by widened, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], clamped }
+    tiles! { Avx512, f32 of u16 by f16x16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], clamped }
 }
 
 mod bf16 {
+    use super::super::registers::bf16x16;
     #[allow(clippy::wildcard_imports, reason = "as much as the file imports")]
     use super::*;
 
-    features! { Avx512 enabled
-        #[inline]
-        fn widened(x: &[u16; LANES]) -> __m512 {
-            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(bytemuck::cast(*x))))
-        }
-    }
-
-    tiles! { Avx512, f32 of u16 by widened, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], clamped }
+    tiles! { Avx512, f32 of u16 by bf16x16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], clamped }
 }

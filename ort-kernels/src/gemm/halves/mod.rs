@@ -1,10 +1,15 @@
 //! A packed B of 16-bit floats: products in f32 read half of the memory, and widen what they read, which is
 //! exact, in registers.
 
+#[cfg(target_arch = "x86_64")]
+mod registers;
+pub mod row;
+
 use super::pack::each_panel;
 use super::{Matrix, Panels, Slice, Stored, Target, Tile, Variant, packed_b_len, variant};
 use crate::Isa;
 use crate::vec::{bf16_to_f32, each, f32_to_bf16, narrow_f16, widen_f16};
+use std::ops::Range;
 
 /// A 16-bit floating-point format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +82,19 @@ impl PackedHalves<'_> {
     /// The first panel of `slice`, if the instruction set has a tile for it; other panels are multiplied as they are
     /// written.
     pub fn stored<T>(&self, slice: &Slice) -> Option<Stored<'_, T>> {
-        let has_tile = best(slice.isa) == variant(slice.isa);
-        has_tile.then(|| Stored::Halves(self.panel(slice), self.half))
+        has_tile(slice.isa).then(|| Stored::Halves(self.panel(slice), self.half))
     }
+
+    /// The panels of `columns`, with all rows, on the same condition.
+    pub fn stored_whole<T>(&self, isa: Isa, columns: &Range<usize>) -> Option<Stored<'_, T>> {
+        let n = columns.len().next_multiple_of(variant(isa).nr);
+        let panels = || &self.data[columns.start * self.k..][..n * self.k];
+        has_tile(isa).then(|| Stored::Halves(panels(), self.half))
+    }
+}
+
+fn has_tile(isa: Isa) -> bool {
+    best(isa) == variant(isa)
 }
 
 impl Panels for PackedHalves<'_> {
@@ -89,6 +104,10 @@ impl Panels for PackedHalves<'_> {
 
     fn stored(&self, slice: &Slice) -> Option<Stored<'_, f32>> {
         self.stored(slice)
+    }
+
+    fn stored_whole(&self, isa: Isa, columns: &Range<usize>) -> Option<Stored<'_, f32>> {
+        self.stored_whole(isa, columns)
     }
 
     fn write(&self, slice: &Slice, panels: &mut [f32]) {

@@ -12,6 +12,9 @@ pub(super) fn agrees_with_generic(isa: Isa) {
                 check(isa, half, [m, k, n]);
             }
         }
+        for n in (nr / 2..10 * nr).step_by(nr / 2 + 1) {
+            check(isa, half, [1, 130, n]);
+        }
         check(isa, half, [400, 500, 40]);
     }
 }

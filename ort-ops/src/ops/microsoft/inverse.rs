@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use ort_graph::{Dim, Fact, Facts, OpDef, OpError, Operator};
+use ort_graph::{Fact, Facts, OpDef, OpError, Operator};
 use ort_tensor::{DType, Inputs, Output, Pace, TensorError, filled};
 
 use crate::elementwise::like_first;
 use crate::floats::{read, write};
+use crate::infer::{square_dims, square_matrices};
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -27,20 +28,13 @@ pub struct Inverse;
 impl Operator for Inverse {
     fn infer(&self, inputs: &Facts<'_>) -> Result<Vec<Fact>, OpError> {
         let facts = like_first(inputs, DType::is_float)?;
-        match inputs.fact(0)?.dims() {
-            None => Ok(facts),
-            Some([.., Dim::Known(m), Dim::Known(n)]) if m != n => Err(not_square(*m, *n)),
-            Some([.., _, _]) => Ok(facts),
-            Some(dims) => Err(no_matrix(dims.len())),
-        }
+        inputs.fact(0)?.dims().map(square_dims).transpose()?;
+        Ok(facts)
     }
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let &[.., m, n] = x.shape() else { return Err(no_matrix(x.shape().len())) };
-        if m != n {
-            return Err(not_square(m, n));
-        }
+        let (_, n) = square_matrices(x.shape())?;
         let mut y = read(x)?;
         let singular = OpError::InputValue { index: 0, what: "a matrix has no inverse" };
         let mut pace = Pace::new();
@@ -85,14 +79,6 @@ fn invert(
         }
     }
     Ok(Some(()))
-}
-
-fn no_matrix(found: usize) -> OpError {
-    OpError::InputRank { index: 0, expected: "at least 2", found }
-}
-
-fn not_square(m: usize, n: usize) -> OpError {
-    OpError::Shapes { what: "rows and columns of a square matrix", left: vec![m], right: vec![n] }
 }
 
 #[cfg(test)]
