@@ -1,10 +1,10 @@
 //! NonMaxSuppression: threads share the classes; scores become keys, unsigned integers in the
-//! same order, and only as many are sorted as boxes are examined.
+//! same order, and only as many are sorted as boxes are examined. A box is compared with a register of selected ones.
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{OpError, Operator};
-use ort_kernels::Isa;
 use ort_kernels::vec::each;
+use ort_kernels::{Isa, Task};
 use ort_ops::ops::non_max_suppression::{Limits, NonMaxSuppression, Rectangle};
 use ort_tensor::{DType, Output, go_on};
 
@@ -50,8 +50,9 @@ impl Kernel for NonMaxSuppressionKernel {
         let dims @ [_, _, s] = self.op.dims(boxes, scores)?;
         let state = State { dims, most: self.n_boxes.map_or(s, |n| n.min(s)) };
         let n_found = state.n_found_bytes().ok_or(OpError::TooLarge)?;
-        let n_keys = self.cpu.scratch_bytes(s.saturating_mul(KEY_FLOATS));
-        Ok(Prepared::new(state).with_scratch(n_found.saturating_add(n_keys)))
+        let n_floats = s.saturating_mul(KEY_FLOATS).saturating_add(state.n_taken_floats());
+        let per_thread = self.cpu.scratch_bytes(n_floats);
+        Ok(Prepared::new(state).with_scratch(n_found.saturating_add(per_thread)))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -70,14 +71,17 @@ impl Kernel for NonMaxSuppressionKernel {
         let n_parts = n_parts(io.threads, scores.len().saturating_mul(COST));
         let per_part = per_part(io.threads, n * n_classes, n_parts);
         let parts = scores.chunks(per_part * s).zip(found.chunks_mut(per_part * state.lane()));
-        let team = Team::new(io.threads, parts.len()).with_scratch(scratch, s * KEY_FLOATS);
+        let n_floats = s * KEY_FLOATS + state.n_taken_floats();
+        let team = Team::new(io.threads, parts.len()).with_scratch(scratch, n_floats);
         let class = Class { isa: self.cpu.isa, op: &self.op, limits: &limits, most };
         team.run(parts.enumerate(), |(part, (scores, found)), room| {
-            let keys = &mut bytemuck::cast_slice_mut::<_, u32>(room)[..s * KEY_FLOATS];
+            let (keys, taken) = room.split_at_mut(s * KEY_FLOATS);
+            let keys = bytemuck::cast_slice_mut(keys);
+            let taken = bytemuck::cast_slice_mut(&mut taken[..state.n_taken_floats()]);
             let lanes = scores.chunks_exact(s).zip(found.chunks_exact_mut(state.lane()));
             for (i, (scores, found)) in lanes.enumerate() {
                 let image = (part * per_part + i) / n_classes;
-                class.select(&boxes[image * s..(image + 1) * s], scores, keys, found);
+                class.select(&boxes[image * s..][..s], scores, (keys, taken), found);
             }
         });
         write(found.chunks_exact(state.lane()), n_classes, io.outputs)
@@ -97,6 +101,11 @@ impl State {
         1 + self.most
     }
 
+    /// Scratch for the selected boxes of a class, as [`Block`]s.
+    fn n_taken_floats(&self) -> usize {
+        self.most.div_ceil(LANES).saturating_mul(4 * LANES)
+    }
+
     fn n_found_bytes(&self) -> Option<usize> {
         let [n, n_classes, _] = self.dims;
         let lanes = n.checked_mul(n_classes)?.checked_mul(self.lane())?;
@@ -114,7 +123,13 @@ struct Class<'a> {
 
 impl Class<'_> {
     /// Writes to `found` how many boxes are selected, and which.
-    fn select(&self, boxes: &[[f32; 4]], scores: &[f32], keys: &mut [u32], found: &mut [u32]) {
+    fn select(
+        &self,
+        boxes: &[[f32; 4]],
+        scores: &[f32],
+        (keys, taken): (&mut [u32], &mut [Block]),
+        found: &mut [u32],
+    ) {
         let (placed, keys) = keys.split_at_mut(2 * scores.len());
         let placed = bytemuck::cast_slice_mut::<_, u64>(placed);
         each(self.isa, scores, keys, key);
@@ -137,10 +152,11 @@ impl Class<'_> {
                     // the result is not read.
                     return;
                 }
-                let of = |place: u32| self.op.rectangle(&boxes[place as usize]);
-                let candidate = of(place);
-                let overlaps = |&taken: &u32| self.overlap(&candidate, &of(taken));
-                if !found[..n].iter().any(overlaps) {
+                let candidate = self.op.rectangle(&boxes[place as usize]);
+                let taken_so_far = &taken[..n.div_ceil(LANES)];
+                let limit = self.limits.overlap;
+                if !self.isa.run(Overlaps { candidate, taken: taken_so_far, limit }) {
+                    put(taken, n, &candidate);
                     found[n] = place;
                     n += 1;
                 }
@@ -149,10 +165,6 @@ impl Class<'_> {
             n_sorted *= 2;
         }
         count[0] = u32::try_from(n).unwrap_or(u32::MAX);
-    }
-
-    fn overlap(&self, a: &Rectangle, b: &Rectangle) -> bool {
-        a.overlap(b) > self.limits.overlap
     }
 
     /// The boxes whose scores exceed the threshold, as keys with indices.
@@ -164,6 +176,58 @@ impl Class<'_> {
             n += usize::from(self.limits.score.is_none_or(|least| *score > least));
         }
         &mut placed[..n]
+    }
+}
+
+/// The boxes of a [`Block`].
+const LANES: usize = 16;
+
+/// The least x and y and the greatest x and y of boxes.
+type Block = [[f32; LANES]; 4];
+
+/// Puts the `n`th box into its lane, and into the rest of its block: all lanes of a block are boxes.
+fn put(taken: &mut [Block], n: usize, rectangle: &Rectangle) {
+    let coordinates = rectangle.least.into_iter().chain(rectangle.greatest);
+    for (lanes, x) in taken[n / LANES].iter_mut().zip(coordinates) {
+        lanes[n % LANES..].fill(x);
+    }
+}
+
+/// Whether a box overlaps one that is selected, as [`Rectangle::overlap`] computes it.
+struct Overlaps<'a> {
+    candidate: Rectangle,
+    taken: &'a [Block],
+    limit: f32,
+}
+
+impl Task for Overlaps<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> bool {
+        let Rectangle { least: [x0, y0], greatest: [x1, y1] } = self.candidate;
+        let area = (x1 - x0) * (y1 - y0);
+        for [least_x, least_y, greatest_x, greatest_y] in self.taken {
+            let mut overlaps = false;
+            for i in 0..LANES {
+                let width = x1.min(greatest_x[i]) - x0.max(least_x[i]);
+                let height = y1.min(greatest_y[i]) - y0.max(least_y[i]);
+                let taken = (greatest_x[i] - least_x[i]) * (greatest_y[i] - least_y[i]);
+                let common = width * height;
+                let union = area + taken - common;
+                let is_nothing = (width <= 0.0)
+                    | (height <= 0.0)
+                    | (area <= 0.0)
+                    | (taken <= 0.0)
+                    | (union <= 0.0);
+                let overlap = if is_nothing { 0.0 } else { common / union };
+                overlaps |= overlap > self.limit;
+            }
+            if overlaps {
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -226,7 +290,7 @@ mod tests {
     #[test]
     fn boxes_equal_the_operators() {
         for (n_boxes, most) in [(1, 1), (33, 3), (1000, 20), (700, 1000), (64, 0), (0, 5)] {
-            for (overlap, is_centered) in [(0.5, false), (0.05, true), (1.0, false)] {
+            for (overlap, is_centered) in [(0.5, false), (0.05, true), (1.0, false), (-0.5, true)] {
                 case(n_boxes, (most, overlap), is_centered).check(exact);
                 let least = Tensor::from_slice(&[1], &[3.0_f32]).unwrap();
                 case(n_boxes, (most, overlap), is_centered).input(least).check(exact);

@@ -3,12 +3,16 @@
 use super::{Form, Start};
 use crate::conv_f32::Axis;
 use crate::epilogue::Epilogue;
+use crate::isa::{SECOND_LEVEL, prefetch};
 use std::ops::Range;
 
 /// The maximum block size.
 pub(super) const MAX_BLOCK: usize = 64;
 /// The pixels that 8 windows of width 5 at stride 2 read.
 pub(super) const MAX_WINDOW: usize = 7 * 2 + 5;
+
+/// The floats of a cache line.
+pub(super) const FLOATS_PER_LINE: usize = 16;
 
 /// The initial value of sums, and the epilogue.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +42,19 @@ pub(super) struct Line<'a> {
     pub(super) outputs: Range<usize>,
     /// The position of the first output in the pieces of y.
     pub(super) place: usize,
+    pub(super) ahead: Ahead<'a>,
+}
+
+/// What is prefetched: the part of the filters that is read next. Where images are small, filters are in no cache of the
+/// core.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ahead<'a> {
+    /// Starting at that part, like the filters of the line.
+    pub(super) w: &'a [f32],
+    /// Its cache lines of each filter.
+    pub(super) n_lines: usize,
+    /// The position of the chunk in the pieces of y.
+    pub(super) place: usize,
 }
 
 impl Line<'_> {
@@ -60,6 +77,33 @@ impl Line<'_> {
     pub(super) fn places<const R: usize>(&self, first: usize) -> Range<usize> {
         let place = self.place + first - self.outputs.start;
         place..place + R
+    }
+
+    /// Where the tile that starts at output `first` prefetches from, if a tile has up to `most` outputs and each of its
+    /// steps prefetches `per_step` cache lines of each filter. After the last of them, lines that are cached.
+    #[inline(always)]
+    pub(super) fn ahead(&self, first: usize, most: usize, per_step: usize) -> *const f32 {
+        let Ahead { w, n_lines, place } = self.ahead;
+        let position = self.place - place + first - self.outputs.start;
+        let n_steps = self.inputs * self.taps_y.len() * self.n_taps();
+        let start = position.saturating_mul(n_steps * per_step) / most;
+        if start < n_lines {
+            w.as_ptr().wrapping_add(start * FLOATS_PER_LINE)
+        } else {
+            self.w.as_ptr()
+        }
+    }
+
+    /// Prefetches `n` cache lines of each of `F` filters starting at `from`. Returns their end.
+    #[inline(always)]
+    pub(super) fn fetch<const F: usize>(&self, from: *const f32, n: usize) -> *const f32 {
+        for f in 0..F {
+            for line in 0..n {
+                let at = f * self.filter_len + line * FLOATS_PER_LINE;
+                prefetch::<SECOND_LEVEL>(from.wrapping_add(at));
+            }
+        }
+        from.wrapping_add(n * FLOATS_PER_LINE)
     }
 
     /// The stride, if it is 1 or 2 and every tap of the outputs `first..first + len` is inside the

@@ -1,6 +1,6 @@
 //! The loops around the lines.
 
-use super::line::{Line, Merge};
+use super::line::{Ahead, FLOATS_PER_LINE, Line, Merge};
 use super::{Conv, Form, Start, best, is_block, line, suited};
 use crate::Isa;
 use crate::conv_f32::Axis;
@@ -91,10 +91,19 @@ impl Conv<'_> {
         let x = if self.form == Form::Depthwise { &self.x[first * sizes.x_len..] } else { self.x };
         let w = &self.w[first * sizes.filter_len..];
         let bias = self.start.bias.map(|bias| &bias[first * self.block..]);
-        let slice_bytes = sizes.w_len * y.len() * size_of::<f32>();
+        let n_filters = y.len();
+        let slice_bytes = sizes.w_len * n_filters * size_of::<f32>();
         let n_slices = inputs.div_ceil((SLICE / slice_bytes.max(1)).max(1)).max(1);
+        let slice_at = |s: usize| s * inputs / n_slices..(s + 1) * inputs / n_slices;
+        // After the last slice, the first one of the next set.
+        let next = |s: usize| {
+            let (after, slice) =
+                if s + 1 < n_slices { (0, slice_at(s + 1)) } else { (n_filters, slice_at(0)) };
+            let start = after * sizes.filter_len + slice.start * sizes.w_len;
+            start..start + slice.len() * sizes.w_len
+        };
         for s in 0..n_slices {
-            let slice = s * inputs / n_slices..(s + 1) * inputs / n_slices;
+            let slice = slice_at(s);
             let start = match s {
                 0 => Start { bias, ..self.start },
                 _ => Start { bias: None, is_sum: true },
@@ -112,6 +121,7 @@ impl Conv<'_> {
                 taps_y: 0..0,
                 outputs: 0..1,
                 place,
+                ahead: ahead(w, next(s), place),
             };
             self.lines(sizes.isa, &whole, chunk, y);
             if s + 1 == n_slices && self.activation.as_epilogue().is_none() {
@@ -141,6 +151,13 @@ impl Conv<'_> {
             (row, first, place) = (row + 1, 0, next);
         }
     }
+}
+
+/// What is prefetched while the chunk at `place` is computed: `next` of each filter, if `w` has it.
+fn ahead(w: &[f32], next: Range<usize>, place: usize) -> Ahead<'_> {
+    let w = w.get(next.start..).unwrap_or_default();
+    let n_lines = if w.is_empty() { 0 } else { next.len().div_ceil(FLOATS_PER_LINE) };
+    Ahead { w, n_lines, place }
 }
 
 /// Merges pointwise axes to one long row.

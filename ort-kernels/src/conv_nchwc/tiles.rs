@@ -83,6 +83,8 @@ macro_rules! tiles {
     ($isa:ident, $positions:tt x $filters:tt, $depthwise:tt) => {
         const TILE: usize = count!($positions);
         const LANE_TILE: usize = count!($depthwise);
+        /// The cache lines of each filter that a step of a tile prefetches, of `LANES²/16` that it reads.
+        const FETCHED: usize = LANES.div_ceil(8);
 
         pub(super) fn line(token: $isa, line: &Line<'_>, y: &mut [&mut [f32]]) {
             match line.form {
@@ -118,10 +120,12 @@ macro_rules! tiles {
                 let mut sums = start!(line, first, y);
                 // Loops of a single iteration are optimized away.
                 let (taps_y, n_taps) = if PIXELS > 10 { (0..1, 1) } else { (line.taps_y.clone(), line.n_taps()) };
+                let mut ahead = line.ahead(first, TILE, FETCHED);
                 for input in 0..line.inputs {
                     for tap_y in taps_y.clone() {
                         let row = line.row::<LANES>(input, tap_y);
                         for tap in 0..n_taps {
+                            ahead = line.fetch::<F>(ahead, FETCHED);
                             let x = match PIXELS % 10 {
                                 1 => line.pixels::<LANES, R, 1>(row, first, tap),
                                 2 => line.pixels::<LANES, R, 2>(row, first, tap),

@@ -131,8 +131,10 @@ fn only<T: Element>(inputs: Inputs<'_>, index: usize) -> Result<Option<T>, OpErr
 /// A box as its least and greatest coordinates.
 #[derive(Clone, Copy, Debug)]
 pub struct Rectangle {
-    least: [f32; 2],
-    greatest: [f32; 2],
+    /// The least x and y.
+    pub least: [f32; 2],
+    /// The greatest x and y.
+    pub greatest: [f32; 2],
 }
 
 impl NonMaxSuppression {

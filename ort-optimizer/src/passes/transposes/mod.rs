@@ -15,6 +15,7 @@ mod versions;
 
 // One per line.
 passes! {
+    pointwise_conv_fusion,
     nhwc_transformer,
     transpose_optimizer,
 }
