@@ -211,6 +211,7 @@ kernels! {
     matmul_nbits,
     max_pool,
     max_unpool,
+    maxpool_with_mask,
     mean_variance_normalization,
     moe,
     nchwc_pool,

@@ -129,6 +129,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "MatMulInteger16", draw: types::integers_of_16_bits },
     Family { name: "MoE", draw: product::experts },
     Family { name: "losses", draw: reduction::class_loss },
+    Family { name: "MaxpoolWithMask", draw: pool::masked },
 ];
 
 /// A case of a family.

@@ -51,3 +51,33 @@ pub(super) fn pool(net: &mut Net<'_>) -> Vec<Value> {
     let name = net.node(&op, &[&x.name]);
     vec![Value { name, shape: Vec::new(), size: 1.0, error: n * 4.0 * ROUNDING }]
 }
+
+/// A pool of the elements before the first that is masked out.
+pub(super) fn masked(net: &mut Net<'_>) -> Vec<Value> {
+    let rank = net.draw.pick(&[2, 2, 1, 3]);
+    let mut shape = vec![net.draw.pick(&[1, 2]), net.draw.size(1, 40)];
+    let mut rest = (net.draw.size(5_000, 100_000) / shape[1]).max(1);
+    let (mut kernel, mut strides, mut pads) = (Vec::new(), Vec::new(), vec![0; 2 * rank]);
+    for i in 0..rank {
+        let dim = net.draw.size(1, if i + 1 == rank { rest } else { rest.min(200) });
+        rest = (rest / dim).max(1);
+        shape.push(dim);
+        let size = net.draw.pick(&[1, 2, 3, 5, 9]).min(dim);
+        kernel.push(size);
+        strides.push(net.draw.pick(&[1, 2, 3]));
+        pads[i] = net.draw.between(0, size - 1);
+        pads[rank + i] = net.draw.between(0, size - 1);
+    }
+    let mut planes = shape.clone();
+    if net.draw.one_in(3) {
+        planes[..2].copy_from_slice(&[1, net.draw.pick(&[1, 2, 3])]);
+    }
+    let x = net.input(&shape);
+    let mask = net.any('x', "_n4", "int32", &planes);
+    let (kernel, strides, pads) = (list(&kernel), list(&strides), list(&pads));
+    let attrs = format!("kernel_shape: [{kernel}], strides: [{strides}], pads: [{pads}]");
+    let op = format!("com.microsoft:MaxpoolWithMask-1 [{attrs}]");
+    let name = net.node(&op, &[&x.name, &mask.name]);
+    // Windows of which all is masked out have the least float.
+    vec![Value { name, shape: Vec::new(), size: 1.0, error: 0.0 }]
+}

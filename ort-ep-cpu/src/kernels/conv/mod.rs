@@ -155,7 +155,7 @@ pub(super) fn axes(window: &Window) -> Option<[Axis; 3]> {
 }
 
 /// The axes of a window, unit axes in front; `None` if there are more than three.
-fn axes_in_order(window: &Window) -> Option<[Axis; 3]> {
+pub(super) fn axes_in_order(window: &Window) -> Option<[Axis; 3]> {
     let mut axes = [Axis::UNIT; 3];
     let first = axes.len().checked_sub(window.kernel.len())?;
     for (i, axis) in axes[first..].iter_mut().enumerate() {
