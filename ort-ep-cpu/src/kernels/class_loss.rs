@@ -5,8 +5,8 @@
 use half::slice::HalfFloatSliceExt;
 use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Fact, OpError};
-use ort_kernels::Isa;
 use ort_kernels::vec::{self, Block, Lane, MAX_COLUMNS, log_sum_exp, log_sum_exp_of_columns};
+use ort_kernels::{Isa, Task};
 use ort_ops::ops::class_loss::{ClassLoss, Reduction};
 use ort_tensor::{DType, Number, Pace, Shape, TensorView, f16, with_dtype};
 
@@ -105,8 +105,8 @@ impl ClassLossKernel {
         let shape = if is_each { &*state.samples } else { &[] };
         let y = loss.tensor(T::DTYPE, shape)?.into_slice::<T>()?;
         match target.dtype() {
-            DType::I32 => samples.reduce(target.as_slice::<i32>()?.iter().map(|&i| i.into()), y),
-            _ => samples.reduce(target.as_slice::<i64>()?.iter().copied(), y),
+            DType::I32 => samples.reduce(target.as_slice::<i32>()?, y),
+            _ => samples.reduce(target.as_slice::<i64>()?, y),
         }
     }
 
@@ -219,8 +219,8 @@ fn log_probabilities<T: Number>(
         let rows = y.chunks_exact_mut(row_len).zip(x[start..].chunks_exact(row_len));
         for (i, (y, x)) in (start / row_len..).zip(rows) {
             let sums = if is_one { &sums[i..=i] } else { &sums[i / len * inner..][..inner] };
-            match sums {
-                [sum] => vec::each(isa, x, y, |x: T| T::from_f64(x.to_f64() - sum)),
+            match *sums {
+                [sum] => isa.run(Minus { x, sum, y }),
                 _ => {
                     let (x, sums) = (Lane::Row(x), Lane::Row(sums));
                     vec::pairs(isa, x, sums, y, |x: T, sum: f64| T::from_f64(x.to_f64() - sum));
@@ -228,6 +228,25 @@ fn log_probabilities<T: Number>(
             }
         }
     });
+}
+
+/// `y = x − sum`
+struct Minus<'a, T> {
+    x: &'a [T],
+    sum: f64,
+    y: &'a mut [T],
+}
+
+impl<T: Number> Task for Minus<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { x, sum, y } = self;
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = T::from_f64(x.to_f64() - sum);
+        }
+    }
 }
 
 /// What the losses are computed of.
@@ -242,15 +261,17 @@ struct Samples<'a, T> {
 
 impl<T: Number> Samples<'_, T> {
     /// The losses of the samples with these classes, reduced.
-    fn reduce(&self, labels: impl Iterator<Item = i64>, y: &mut [T]) -> Result<(), KernelError> {
+    fn reduce<L: Copy + Into<i64>>(&self, labels: &[L], y: &mut [T]) -> Result<(), KernelError> {
         let Lanes { len, inner } = self.lanes;
         let (mut total, mut counted, mut pace) = (0.0, 0.0, Pace::new());
         let is_each = self.op.reduction == Reduction::None;
-        for (i, label) in labels.enumerate() {
+        // The column of sample `i`, and where its scores start.
+        let (mut column, mut start) = (0, 0);
+        for (i, &label) in labels.iter().enumerate() {
             pace.go(1)?;
             let (mut loss, mut weight) = (0.0, 0.0);
-            if let Some(class) = self.op.class(label, len)? {
-                let x = self.x[(i / inner * len + class) * inner + i % inner].to_f64();
+            if let Some(class) = self.op.class(label.into(), len)? {
+                let x = self.x[start + class * inner + column].to_f64();
                 let log_probability = x - self.sums.get(i).copied().unwrap_or(0.0);
                 weight = self.weights.map_or(1.0, |weights| weights[class].to_f64());
                 loss = -log_probability * weight;
@@ -259,6 +280,10 @@ impl<T: Number> Samples<'_, T> {
                 y[i] = T::from_f64(loss);
             } else {
                 (total, counted) = (total + loss, counted + weight);
+            }
+            column += 1;
+            if column == inner {
+                (column, start) = (0, start + len * inner);
             }
         }
         match self.op.reduction {

@@ -91,13 +91,14 @@ impl ClassLoss {
     ///
     /// # Errors
     /// If there is no such class.
+    #[inline]
     pub fn class(self, label: i64, n_classes: usize) -> Result<Option<usize>, OpError> {
         if self.ignore_index == Some(label) {
             return Ok(None);
         }
         let class = usize::try_from(label).ok().filter(|&class| class < n_classes);
-        let wrong = OpError::Index { what: "a class", index: label, len: n_classes };
-        class.map(Some).ok_or(wrong)
+        let wrong = || OpError::Index { what: "a class", index: label, len: n_classes };
+        class.map(Some).ok_or_else(wrong)
     }
 
     /// The loss and the weight of each sample.
