@@ -19,7 +19,7 @@ use ort_ops::ops::deform_conv::DeformConv;
 use ort_tensor::{DType, Number, Shape, n_elements};
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::bilinear::{Axis, FAR, Neighbours, Weight};
+use crate::bilinear::{Axis, FAR, Neighbours, Points, Weight};
 use crate::cpu::{Cpu, Team};
 use crate::cut::{Along, Cut, Part};
 use crate::summand::Summand;
@@ -219,8 +219,6 @@ struct Strip<'a, T> {
 
 impl<T: Real> Task for Strip<'_, T> {
     type Output = ();
-    // Two lanes at a time do not need wider registers.
-    const IS_WIDE: bool = false;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
@@ -229,7 +227,8 @@ impl<T: Real> Task for Strip<'_, T> {
         let (n_taps, width) = (window.n_taps(), columns.len());
         let plane = window.input[0] * window.input[1];
         let n_alike = moved.state.channels / moved.op.offset_group;
-        let mut neighbours = Neighbours::<T, STRIP>::new();
+        let mut points = Points::<T, STRIP>::new();
+        let mut neighbours = points.neighbours();
         let image = &moved.x[moved.image * moved.state.channels * plane..];
         for part in 0..moved.op.offset_group {
             let channels = image[part * n_alike * plane..].chunks_exact(plane).take(n_alike);
@@ -252,7 +251,7 @@ impl<T: Real> Moved<'_, T> {
         &self,
         (part, tap): (usize, usize),
         columns: Range<usize>,
-        neighbours: &mut Neighbours<T, STRIP>,
+        neighbours: &mut Neighbours<'_, T>,
     ) {
         neighbours.clear();
         let window = &self.state.window;

@@ -7,20 +7,24 @@ use std::ops::Range;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::{Fact, Operator};
-use ort_kernels::{Isa, Task};
+use ort_kernels::Task;
 use ort_ops::ops::grid_sample::{GridMode, GridSample};
 use ort_tensor::{DType, Number, Shape};
 use smallvec::SmallVec;
 
 use super::{Compiled, Compiler, KernelDef};
-use crate::bilinear::{FAR, Neighbours, Weight};
-use crate::cpu::{Team, n_parts, per_part};
+use crate::bilinear::{FAR, Neighbours, Points, Weight};
+use crate::cpu::{Cpu, Team, n_parts, per_part};
 use crate::pieces::wanted;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
 /// Points per tile.
 const POINTS: usize = 64;
+/// The same where the planes together exceed the second-level cache: as many as read each line of a plane more than once.
+const MANY_POINTS: usize = 8192;
+/// Bytes that the second-level cache holds.
+const CACHED: usize = 1 << 20;
 /// The maximum number of elements that a point reads.
 const TAPS: usize = 16;
 /// The cost of reading an element, in multiply-adds.
@@ -28,7 +32,7 @@ const COST: usize = 64;
 
 #[derive(Debug)]
 struct GridSampleKernel {
-    isa: Isa,
+    cpu: Cpu,
     op: GridSample,
     dtype: DType,
 }
@@ -39,6 +43,8 @@ struct State {
     shape: Option<Shape>,
     /// The height and width of a plane.
     plane: [usize; 2],
+    /// Points per tile if there are many.
+    n_many: Option<usize>,
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -46,28 +52,38 @@ fn compile(compiler: &Compiler<'_>) -> Compiled {
     let (Some(&op), Some(dtype)) = (compiler.op::<GridSample>(), dtype) else { return Ok(None) };
     let is_same = compiler.fact(1).and_then(Fact::dtype) == Some(dtype);
     let takes = is_same && matches!(dtype, DType::F32 | DType::F64);
-    let isa = compiler.cpu.isa;
-    Ok(takes.then(|| Box::new(GridSampleKernel { isa, op, dtype }) as Box<dyn Kernel>))
+    let cpu = compiler.cpu;
+    Ok(takes.then(|| Box::new(GridSampleKernel { cpu, op, dtype }) as Box<dyn Kernel>))
 }
 
 impl Kernel for GridSampleKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
         let &[x, grid] = shapes else { return Err(KernelError::ForeignState) };
         let (&[n, c, height, width], &[_, rows, columns, 2]) = (x, grid) else {
-            return Ok(Prepared::new(State { shape: None, plane: [0; 2] }));
+            return Ok(Prepared::new(State { shape: None, plane: [0; 2], n_many: None }));
         };
         // Empty or mismatched shapes are left to the operator.
         let fits = grid[0] == n && !x.contains(&0) && !grid.contains(&0);
         let shape = fits.then(|| Shape::from_slice(&[n, c, rows, columns]));
-        Ok(Prepared::new(State { shape, plane: [height, width] }))
+        let (n_planes, n_points) = (c.saturating_mul(height * width), rows.saturating_mul(columns));
+        let (size, per_point) = match self.dtype {
+            DType::F32 => (size_of::<f32>(), Neighbours::<f32>::SCRATCH),
+            _ => (size_of::<f64>(), Neighbours::<f64>::SCRATCH),
+        };
+        let is_far = self.op.mode == GridMode::Linear && n_planes.saturating_mul(size) > CACHED;
+        let n_many = (is_far && c > 1 && n_points > POINTS)
+            .then(|| n_points.min(MANY_POINTS).next_multiple_of(POINTS));
+        let scratch_bytes = self.cpu.scratch_bytes(n_many.unwrap_or(0) * per_point);
+        let state = State { shape, plane: [height, width], n_many };
+        Ok(Prepared::new(state).with_scratch(scratch_bytes))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
-        let State { shape, plane } = prepared.state()?;
+        let State { shape, plane, n_many } = prepared.state()?;
         match (shape, self.dtype) {
             (None, _) => Ok(self.op.eval(io.inputs, io.outputs)?),
-            (Some(shape), DType::F32) => self.sample::<f32>((shape, *plane), io),
-            (Some(shape), _) => self.sample::<f64>((shape, *plane), io),
+            (Some(shape), DType::F32) => self.sample::<f32>((shape, *plane, *n_many), io),
+            (Some(shape), _) => self.sample::<f64>((shape, *plane, *n_many), io),
         }
     }
 
@@ -77,14 +93,14 @@ impl Kernel for GridSampleKernel {
 }
 
 /// Finds the neighbours of each point of a tile.
-struct Linear<'a, T> {
+struct Linear<'a, 'n, T> {
     op: GridSample,
     points: &'a [T],
     size: [usize; 2],
-    neighbours: &'a mut Neighbours<T, POINTS>,
+    neighbours: &'a mut Neighbours<'n, T>,
 }
 
-impl<T: Weight> Task for Linear<'_, T> {
+impl<T: Weight> Task for Linear<'_, '_, T> {
     type Output = ();
     const IS_WIDE: bool = false;
 
@@ -104,7 +120,7 @@ impl<T: Weight> Task for Linear<'_, T> {
 
 /// Sums those in several planes.
 struct Sums<'a, T> {
-    neighbours: &'a Neighbours<T, POINTS>,
+    neighbours: &'a Neighbours<'a, T>,
     planes: &'a [T],
     plane: usize,
     y: &'a mut [T],
@@ -115,7 +131,6 @@ struct Sums<'a, T> {
 
 impl<T: Weight> Task for Sums<'_, T> {
     type Output = ();
-    const IS_WIDE: bool = false;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
@@ -124,6 +139,12 @@ impl<T: Weight> Task for Sums<'_, T> {
             self.neighbours.sum(plane, &mut y[self.tile.clone()]);
         }
     }
+}
+
+/// Planes of a height and width.
+struct Planes<'a, T> {
+    size: [usize; 2],
+    x: &'a [T],
 }
 
 /// The elements that the points of a tile read: `taps[starts[i]..starts[i + 1]]`.
@@ -137,7 +158,7 @@ struct Tile<T> {
 impl GridSampleKernel {
     fn sample<T: Weight>(
         &self,
-        (shape, [height, width]): (&[usize], [usize; 2]),
+        (shape, [height, width], n_many): (&[usize], [usize; 2], Option<usize>),
         io: &mut Io<'_, '_>,
     ) -> Result<(), KernelError> {
         let (x, grid) = (io.inputs.tensor(0)?, io.inputs.tensor(1)?);
@@ -157,20 +178,17 @@ impl GridSampleKernel {
             channels.map(move |(x, y)| (x, grid, y))
         });
         let n_parts = shape[0] * c.div_ceil(per_part);
-        Team::new(io.threads, n_parts).if_worth(y_cost(shape)).run(parts, |(x, grid, y), _| {
-            let isa = self.isa;
-            let tiles = wanted(grid.chunks(2 * POINTS)).zip((0..).step_by(POINTS));
+        let team = Team::new(io.threads, n_parts).if_worth(y_cost(shape));
+        let scratch_len = n_many.unwrap_or(0) * Neighbours::<T>::SCRATCH;
+        team.with_scratch(io.scratch, scratch_len).run(parts, |(x, grid, y), scratch| {
             if self.op.mode == GridMode::Linear {
-                let (op, size, plane) = (self.op, [height, width], n_plane);
-                let mut neighbours = Neighbours::new();
-                for (points, first) in tiles {
-                    isa.run(Linear { op, points, size, neighbours: &mut neighbours });
-                    let (neighbours, y) = (&neighbours, &mut *y);
-                    let tile = first..first + points.len() / 2;
-                    isa.run(Sums { neighbours, planes: x, plane, y, n_points, tile });
-                }
-                return;
+                let planes = Planes { size: [height, width], x };
+                let neighbours = n_many.map(|n| (Neighbours::within(scratch, n), n));
+                let mut few = Points::<T, POINTS>::new();
+                let tile = neighbours.unwrap_or_else(|| (few.neighbours(), POINTS));
+                return self.sample_linear(planes, (grid, y), tile);
             }
+            let tiles = wanted(grid.chunks(2 * POINTS)).zip((0..).step_by(POINTS));
             let mut tile = Tile {
                 starts: [0; POINTS + 1],
                 n_each: None,
@@ -184,6 +202,21 @@ impl GridSampleKernel {
             }
         });
         Ok(())
+    }
+
+    /// The samples of all points, so many at once, in these planes.
+    fn sample_linear<T: Weight>(
+        &self,
+        Planes { size, x }: Planes<'_, T>,
+        (grid, y): (&[T], &mut [T]),
+        (mut neighbours, n): (Neighbours<'_, T>, usize),
+    ) {
+        let (isa, op, plane, n_points) = (self.cpu.isa, self.op, size[0] * size[1], grid.len() / 2);
+        for (points, first) in wanted(grid.chunks(2 * n)).zip((0..).step_by(n)) {
+            isa.run(Linear { op, points, size, neighbours: &mut neighbours });
+            let tile = first..first + points.len() / 2;
+            isa.run(Sums { neighbours: &neighbours, planes: x, plane, y, n_points, tile });
+        }
     }
 
     /// Computes the taps of the points of a tile.
