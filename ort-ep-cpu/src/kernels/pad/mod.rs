@@ -1,6 +1,8 @@
 //! Pad of elements of any width, on all threads. Rows are those of the innermost padded axis, whose entries are runs of
 //! the axes after it; each row is assembled from segments of an input row.
 
+mod outer;
+
 use std::borrow::Cow;
 
 use ort_ep::{Io, Kernel, KernelError, Prepared};
@@ -10,6 +12,7 @@ use ort_ops::ops::pad::{Layout, Mode, Pad, Segment};
 use ort_tensor::{DType, Inputs, Shape, TensorViewMut, collected, n_elements};
 use smallvec::SmallVec;
 
+use self::outer::Outer;
 use super::{Compiled, Compiler, KernelDef};
 use crate::pieces::Rows;
 use crate::places::{BYTE, PLACE};
@@ -154,7 +157,19 @@ fn write_piece(
     let entry = run.len();
     let mut rows = Outer::new(state, first / state.n);
     let mut at = first % state.n;
+    let framed = Framed::new(&state.segments, entry);
     while !y.is_empty() {
+        if let (0, Some(framed)) = (at, &framed) {
+            let (whole, rest) = y.split_at_mut(y.len() / (state.n * entry) * (state.n * entry));
+            for row in whole.chunks_exact_mut(state.n * entry) {
+                framed.write((x, rows.origin()), value, row);
+                rows.advance();
+            }
+            if rest.is_empty() {
+                return;
+            }
+            y = rest;
+        }
         let end = state.n.min(at + y.len() / entry);
         let (row, rest) = y.split_at_mut((end - at) * entry);
         match rows.origin() {
@@ -171,6 +186,39 @@ fn write_piece(
         }
         rows.advance();
         (at, y) = (0, rest);
+    }
+}
+
+/// Rows of one copy with values around it, which are most.
+#[derive(Clone, Copy)]
+struct Framed {
+    /// Bytes of values before the copy, and of the copy.
+    before: usize,
+    copied: usize,
+    /// Where the copy starts in a row of the input.
+    from: usize,
+}
+
+impl Framed {
+    fn new(segments: &[Segment], entry: usize) -> Option<Self> {
+        let copies = segments.iter().filter(|segment| !segment.is_value);
+        let mut copies = copies.filter(|segment| segment.n > 0);
+        let (Some(copy), None) = (copies.next(), copies.next()) else { return None };
+        let (before, copied, from) = (copy.to * entry, copy.n * entry, copy.from * entry);
+        (copy.step == 1).then_some(Self { before, copied, from })
+    }
+
+    /// Writes the row with this offset.
+    #[inline]
+    fn write(&self, (x, origin): (&[u8], usize), value: &[u8], row: &mut [u8]) {
+        if origin == VALUE {
+            return fill(row, value);
+        }
+        let (before, row) = row.split_at_mut(self.before);
+        let (copied, after) = row.split_at_mut(self.copied);
+        fill(before, value);
+        copied.copy_from_slice(&x[origin + self.from..][..self.copied]);
+        fill(after, value);
     }
 }
 
@@ -199,6 +247,7 @@ fn write_segment(
 /// Fills `y` with repetitions of the value.
 fn fill(y: &mut [u8], value: &[u8]) {
     match value.len() {
+        _ if y.is_empty() => return,
         2 => return fill_words::<2>(y, value),
         4 => return fill_words::<4>(y, value),
         8 => return fill_words::<8>(y, value),
@@ -222,46 +271,6 @@ fn fill_words<const N: usize>(y: &mut [u8], value: &[u8]) {
     if let Some(&word) = value.first_chunk::<N>() {
         for y in y.as_chunks_mut::<N>().0 {
             *y = word;
-        }
-    }
-}
-
-/// Iterates over rows: an index along the outer axes.
-struct Outer<'a> {
-    entries: &'a [Vec<usize>],
-    index: SmallVec<[usize; 6]>,
-}
-
-impl<'a> Outer<'a> {
-    fn new(state: &'a State, mut row: usize) -> Self {
-        let entries = &state.outer[..];
-        // bounded: by the rank
-        let mut index = SmallVec::from_elem(0, entries.len());
-        for (i, entries) in index.iter_mut().zip(entries).rev() {
-            (*i, row) = (row % entries.len(), row / entries.len());
-        }
-        Self { entries, index }
-    }
-
-    /// The byte offset of the row in the input, or [`VALUE`].
-    fn origin(&self) -> usize {
-        let mut sum = 0;
-        for (entries, &i) in self.entries.iter().zip(&self.index) {
-            match entries[i] {
-                VALUE => return VALUE,
-                from => sum += from,
-            }
-        }
-        sum
-    }
-
-    fn advance(&mut self) {
-        for (i, entries) in self.index.iter_mut().zip(self.entries).rev() {
-            *i += 1;
-            if *i < entries.len() {
-                return;
-            }
-            *i = 0;
         }
     }
 }
