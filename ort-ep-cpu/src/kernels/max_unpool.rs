@@ -80,7 +80,8 @@ impl MaxUnpoolKernel {
             for (x, indices) in wanted(x.chunks(PIECE).zip(indices.chunks(PIECE))) {
                 let mut fits = true;
                 for (x, &index) in x.iter().zip(indices) {
-                    let index = usize::try_from(index).unwrap_or(usize::MAX);
+                    // A negative index becomes one beyond the end.
+                    let index = usize::try_from(index.cast_unsigned()).unwrap_or(usize::MAX);
                     fits &= index < n;
                     if let Some(y) = y.get_mut(index.wrapping_sub(i * len)) {
                         *y = *x;
