@@ -55,6 +55,9 @@ fn converting(from: DType, to: DType) -> Option<Convert> {
         (DType::F32, DType::U32) => {
             return Some(|isa, x, y| f32_to_u32(isa, cast_slice(x), cast_slice_mut(y)));
         }
+        (DType::I32, DType::Bf16) => {
+            return Some(|isa, x, y| each(isa, cast_slice(x), cast_slice_mut(y), i32_to_bf16));
+        }
         (DType::F16 | DType::Bf16, DType::Bool) => {
             return Some(|isa, x, y| {
                 let is_nonzero = |x: u16| u8::from(x & 0x7fff != 0);
@@ -89,6 +92,17 @@ fn f32_to_u32(isa: Isa, x: &[f32], y: &mut [u32]) {
             each(isa, x, y, |x| f32_to_i32(x).cast_unsigned());
         }
     }
+}
+
+/// The nearest bfloat16, in lanes of 32 bits. Beyond 2²⁴, which f32 represents, neighbours are at least 2¹⁷ apart: the low
+/// byte matters only by whether it is zero.
+#[inline(always)]
+fn i32_to_bf16(x: i32) -> u16 {
+    const EXACT: u32 = 1 << 24;
+    let near = (x & !0xff) | (i32::from(x & 0xff != 0) << 7);
+    #[expect(clippy::cast_precision_loss, reason = "the number is exact")]
+    let exact = (if x.unsigned_abs() <= EXACT { x } else { near }) as f32;
+    f32_to_bf16(exact)
 }
 
 impl Kernel for CastKernel {
@@ -296,5 +310,22 @@ mod tests {
         // Large enough for several threads.
         case(numbers::<f16>(300_001), DType::F64).check(exact);
         case(numbers::<i64>(300_001), DType::Bf16).check(exact);
+    }
+
+    #[test]
+    fn integers_round_once_to_bfloat16() {
+        let mut numbers = vec![i32::MIN, i32::MAX, 0];
+        for power in 7..31 {
+            for tail in [0x80, 0x81, 0x7f, 0x180, 0x17f, 0x181] {
+                // Around halves of the last bit, which is 2⁷ below the first.
+                let half = (i64::from(tail) << power) >> 8;
+                numbers.extend([-1, 0, 1].into_iter().flat_map(|d| {
+                    let x = i32::try_from((1 << power) + half + d).unwrap_or(i32::MAX);
+                    [x, -x]
+                }));
+            }
+        }
+        let x = Tensor::from_slice(&[numbers.len()], &numbers).unwrap();
+        case(x, DType::Bf16).check(exact);
     }
 }
