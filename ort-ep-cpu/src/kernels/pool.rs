@@ -118,7 +118,7 @@ mod tests {
     /// Shape of the input, size of the window and other attributes.
     type Setting = (&'static [usize], &'static [i64], &'static [(&'static str, &'static [i64])]);
 
-    const SETTINGS: [Setting; 10] = [
+    const SETTINGS: [Setting; 12] = [
         (&[2, 3, 9, 11], &[2, 2], &[("strides", &[2, 2])]),
         (&[1, 5, 30, 41], &[3, 3], &[("pads", &[1, 1, 1, 1]), ("strides", &[2, 1])]),
         (&[1, 2, 8, 8], &[3, 2], &[("dilations", &[2, 3]), ("pads", &[2, 0, 1, 1])]),
@@ -126,6 +126,8 @@ mod tests {
         (&[1, 64, 56, 57], &[3, 3], &[("strides", &[2, 2]), ("pads", &[0, 0, 1, 1])]),
         (&[0, 3, 4, 4], &[2, 2], &[]),
         (&[1, 1, 7, 7], &[7, 7], &[]),
+        (&[2, 3, 41, 103], &[5, 5], &[("strides", &[5, 5]), ("pads", &[2, 1, 0, 2])]),
+        (&[1, 2, 30, 90], &[3, 7], &[("strides", &[4, 4]), ("dilations", &[1, 2])]),
         (&[1, 2, 1, 40], &[1, 3], &[("strides", &[1, 2])]),
         (&[2, 3, 4, 6, 8], &[2, 2, 2], &[("strides", &[2, 2, 2])]),
         (

@@ -273,6 +273,8 @@ fn fold_lines<F: Fold>(
     match width.stride {
         2 => fold_columns((fold, ()), width, (2, split_2(lines, phases)), folds),
         3 => fold_columns((fold, ()), width, (3, split_3(lines, phases)), folds),
+        4 => fold_columns((fold, ()), width, (4, split_to::<4>(lines, phases)), folds),
+        5 => fold_columns((fold, ()), width, (5, split_to::<5>(lines, phases)), folds),
         stride => fold_columns((fold, ()), width, (stride, split(lines, stride, phases)), folds),
     }
 }
@@ -316,6 +318,19 @@ fn split<'a>(lines: &[f32], stride: usize, phases: &'a mut [f32]) -> &'a [f32] {
         }
     }
     &phases[..lines.len()]
+}
+
+/// The same for a short stride, with vectors.
+#[inline(always)]
+fn split_to<'a, const S: usize>(lines: &[f32], phases: &'a mut [f32]) -> &'a [f32] {
+    let n = lines.len() / S;
+    let lines = &lines.as_chunks::<S>().0[..n];
+    for (p, phase) in phases.chunks_exact_mut(n.max(1)).take(S).enumerate() {
+        for (to, from) in phase.iter_mut().zip(lines) {
+            *to = from[p];
+        }
+    }
+    &phases[..S * n]
 }
 
 /// The same for a stride of two, with vectors.
