@@ -6,7 +6,7 @@
 //!           Σ (a[i][s] − b[j][s])²             else
 //! ```
 //! The relative error of a square is at most NEAR·(n + n/16 + 9) units of rounding for rows of n elements. Of short rows, all
-//! differences are squared: that is as fast, and many of their distances are short.
+//! differences are squared: that is as fast, and many of their distances are short. So are those of rows many of which cancel.
 
 mod direct;
 
@@ -36,6 +36,10 @@ const SHORT: usize = 16;
 const LANES: usize = 16;
 /// Distances that are finished at once.
 const PIECE: usize = 64;
+/// Rows of distances of which one is tried.
+const TRIED: usize = 8;
+/// If more than one of this many cancel, all differences are squared: that is faster than one by one.
+const MANY: usize = 4;
 
 #[derive(Debug)]
 struct CDistKernel {
@@ -88,7 +92,8 @@ impl Kernel for CDistKernel {
         };
         // A whole number of cache lines, or a size that cannot be allocated.
         let norm_bytes = n.saturating_mul(size).min(usize::MAX >> 6).next_multiple_of(64);
-        let scratch_bytes = self.cpu.scratch_bytes(scratch_len) + norm_bytes;
+        let scratch_len = scratch_len.max(2 * direct::panel_len(len));
+        let scratch_bytes = self.cpu.scratch_bytes(scratch_len).saturating_add(norm_bytes);
         let state = State { shape: [m, n], len, product: Some(product), norm_bytes };
         Ok(Prepared::new(state).with_scratch(scratch_bytes))
     }
@@ -175,9 +180,15 @@ impl CDistKernel {
         });
         let norms = &*norms;
         let cost = n.saturating_mul(4).saturating_add(len);
-        Rows { len: n, cost }.for_each(io.threads, y, |start, y| {
+        let scratch = (scratch, 2 * direct::panel_len(len));
+        Rows { len: n, cost }.for_each_with(io.threads, scratch, y, |start, y, scratch| {
             let a = &a[start / n * len..][..y.len() / n * len];
-            isa.run(Distances { a, b, len, norms, is_squared, y });
+            if isa.run(Cancels { a, len, norms, y }) {
+                let panel = numbers::<f64>(bytemuck::cast_slice_mut(scratch));
+                isa.run(direct::Distances { a, b, size: [n, len], is_squared, panel, y });
+            } else {
+                isa.run(Distances { a, b, len, norms, is_squared, y });
+            }
         });
         Ok(())
     }
@@ -200,6 +211,38 @@ impl<T: Real> Task for Norms<'_, T> {
             let b = &b[i * len..][..len];
             *norm = sum_of_squares::<T, FMA, false>(b, b);
         }
+    }
+}
+
+/// Whether many distances are not sure, from the products in `y`.
+struct Cancels<'a, T> {
+    a: &'a [T],
+    len: usize,
+    norms: &'a [T],
+    y: &'a [T],
+}
+
+impl<T: Real> Task for Cancels<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> bool {
+        let Self { a, len, norms, y } = self;
+        let (mut n_tried, mut n_unsure) = (0, 0);
+        for (i, y) in y.chunks_exact(norms.len()).enumerate().step_by(TRIED) {
+            let a = &a[i * len..][..len];
+            let norm = sum_of_squares::<T, FMA, false>(a, a);
+            for (y, norms) in y.chunks(PIECE).zip(norms.chunks(PIECE)) {
+                let mut unsure = 0_u32;
+                for (y, other) in y.iter().zip(norms) {
+                    let total = norm.plus(*other);
+                    unsure += u32::from(!is_sure(total - y.plus(*y), total));
+                }
+                n_unsure += unsure as usize;
+            }
+            n_tried += y.len();
+        }
+        n_unsure > n_tried / MANY
     }
 }
 

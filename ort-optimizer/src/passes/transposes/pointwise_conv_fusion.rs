@@ -56,8 +56,10 @@ fn is_pointwise(found: &Match<'_>) -> Result<(), Refusal> {
         return Err(Refusal("its images have no axis or more than three"));
     }
     let perm = |label| found.node(label).operator::<Transpose>()?.perm.as_deref();
-    let moves_to_end = perm("to").is_some_and(|to| to.iter().copied().eq(once(0).chain(2..=last).chain(once(1))));
-    let moves_back = perm("from").is_some_and(|from| from.iter().copied().eq([0, last].into_iter().chain(1..last)));
+    let moves_to_end =
+        perm("to").is_some_and(|to| to.iter().copied().eq(once(0).chain(2..=last).chain(once(1))));
+    let moves_back = perm("from")
+        .is_some_and(|from| from.iter().copied().eq([0, last].into_iter().chain(1..last)));
     if !moves_to_end || !moves_back {
         return Err(Refusal("its Transposes do not move channels to the end and back"));
     }
