@@ -27,15 +27,18 @@ pub(crate) const PASS: Pass = Pass {
         let (x, w, b) = (var("x"), constant("w"), constant("b"));
         let product = op("MatMul", [op("Transpose", [&x]).labelled("to"), w.clone()]);
         let weights = op("Reshape", [op("Transpose", [w]), made(shape_of_weights)]);
-        let conv = |b| op("Conv", [x.clone(), weights.clone(), b]).since(11, |_| Attrs::new());
+        let conv = |b| op("Conv", [x.clone(), weights.clone(), b]).since(VERSION, |_| Attrs::new());
         let from = |y| op("Transpose", [y]).labelled("from");
-        Rules::start([
+        let rules = [
             rule(from(&product + &b), conv(b)).when(is_biased),
             rule(from(product), conv(absent())).when(is_pointwise),
-        ])
+        ];
+        Rules::start(rules.map(|rule| rule.since_opset(VERSION.into())))
     },
 };
 
+/// The version of Conv.
+const VERSION: i32 = 11;
 /// With fewer positions, the product of few rows is faster.
 const MIN_POSITIONS: usize = 32;
 
@@ -87,11 +90,12 @@ fn shape_of_weights(found: &Match<'_>) -> Result<Tensor, Refusal> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::assert_optimized;
+    use crate::testing::assert_optimized_in;
 
     #[test]
     fn products_along_channels_are_convolutions() {
-        assert_optimized(
+        assert_optimized_in(
+            Some(13),
             super::PASS,
             "graph(x: float[n,2,8,8], u: float[2,2,40], v: float[1,2,4,4,w]) -> (y, z, q) {
                w = const float[2,3] [1, 2, 3, 4, 5, 6]
@@ -130,7 +134,8 @@ mod tests {
 
     #[test]
     fn other_products_stay() {
-        assert_optimized(
+        assert_optimized_in(
+            Some(13),
             super::PASS,
             "graph(x: float[1,2,8,8], u: float[2,2,9], d: double[2,2,40]) -> (y, z, q, r) {
                w = const float[2,3] [1, 2, 3, 4, 5, 6]
