@@ -1,3 +1,5 @@
+//! Distances beside those of the operator.
+
 use ort_graph::Attr;
 use ort_tensor::{Number, Tensor, n_elements};
 
