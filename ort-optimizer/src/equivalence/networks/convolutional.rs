@@ -230,12 +230,21 @@ impl Convolutional {
 
     /// An operation in NHWC.
     fn in_nhwc(&mut self, x: &Image) -> Image {
+        let [n, mut c, h, w] = x.shape;
         let last = self.writer.node("Transpose-13 [perm: [0, 2, 3, 1]]", &[&x.name]);
-        let scale = self.writer.constant(&[x.shape[1]], [0.5, 1.5]);
-        let scaled = self.writer.node("Mul-14", &[&last, &scale]);
-        let active = self.writer.activation(&scaled);
-        let name = self.writer.node("Transpose-13 [perm: [0, 3, 1, 2]]", &[&active]);
-        Image { name, ..*x }
+        let y = if self.writer.chance(2) {
+            let weights = self.writer.constant(&[c, 8], [-0.5, 0.5]);
+            c = 8;
+            let y = self.writer.node("MatMul-13", &[&last, &weights]);
+            let bias = self.writer.constant(&[c], [-1.0, 1.0]);
+            if self.writer.chance(2) { y } else { self.writer.node("Add-14", &[&y, &bias]) }
+        } else {
+            let scale = self.writer.constant(&[c], [0.5, 1.5]);
+            let scaled = self.writer.node("Mul-14", &[&last, &scale]);
+            self.writer.activation(&scaled)
+        };
+        let name = self.writer.node("Transpose-13 [perm: [0, 3, 1, 2]]", &[&y]);
+        Image { name, shape: [n, c, h, w] }
     }
 
     /// Half of the channels times the other half.
