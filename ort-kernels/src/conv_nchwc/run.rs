@@ -71,7 +71,7 @@ impl Conv<'_> {
             // Only the activation reads anything twice.
             Form::Depthwise if self.activation.as_epilogue().is_some() => return n_positions,
             Form::Depthwise => 2 * self.block,
-            _ => self.x.len() / n_positions + sizes.most * self.block,
+            _ => self.axes.iter().fold(self.x.len(), read) / n_positions + sizes.most * self.block,
         };
         let bytes = CHUNK.max(sizes.most * sizes.filter_len * size_of::<f32>());
         let len = bytes / (per_position * size_of::<f32>());
@@ -151,6 +151,11 @@ impl Conv<'_> {
             (row, first, place) = (row + 1, 0, next);
         }
     }
+}
+
+/// The elements of `len` that windows along an axis read.
+fn read(len: usize, axis: &Axis) -> usize {
+    len / axis.stride * axis.kernel.min(axis.stride)
 }
 
 /// What is prefetched while the chunk at `place` is computed: `next` of each filter, if `w` has it.
