@@ -155,13 +155,17 @@ impl CDistKernel {
             return Ok(());
         }
         let (isa, is_squared) = (self.cpu.isa, self.op.is_squared);
+        let by_differences = |a, y: &mut [T], scratch: &mut [f32]| {
+            let panel = numbers::<f64>(bytemuck::cast_slice_mut(scratch));
+            isa.run(direct::Distances { a, b, size: [n, len], is_squared, panel, y });
+        };
+        let panel_len = 2 * direct::panel_len(len);
+        let rows_of_a = |start: usize, y: &[T]| &a[start / n * len..][..y.len() / n * len];
         let Some(product) = product else {
             let rows = Rows { len: n, cost: n.saturating_mul(len.saturating_mul(4)) };
-            let scratch = (&mut *io.scratch, 2 * direct::panel_len(len));
+            let scratch = (&mut *io.scratch, panel_len);
             rows.for_each_with(io.threads, scratch, y, |start, y, scratch| {
-                let panel = numbers::<f64>(bytemuck::cast_slice_mut(scratch));
-                let a = &a[start / n * len..][..y.len() / n * len];
-                isa.run(direct::Distances { a, b, size: [n, len], is_squared, panel, y });
+                by_differences(rows_of_a(start, y), y, scratch);
             });
             return Ok(());
         };
@@ -180,12 +184,11 @@ impl CDistKernel {
         });
         let norms = &*norms;
         let cost = n.saturating_mul(4).saturating_add(len);
-        let scratch = (scratch, 2 * direct::panel_len(len));
+        let scratch = (scratch, panel_len);
         Rows { len: n, cost }.for_each_with(io.threads, scratch, y, |start, y, scratch| {
-            let a = &a[start / n * len..][..y.len() / n * len];
+            let a = rows_of_a(start, y);
             if isa.run(Cancels { a, len, norms, y }) {
-                let panel = numbers::<f64>(bytemuck::cast_slice_mut(scratch));
-                isa.run(direct::Distances { a, b, size: [n, len], is_squared, panel, y });
+                by_differences(a, y, scratch);
             } else {
                 isa.run(Distances { a, b, len, norms, is_squared, y });
             }
