@@ -1,4 +1,8 @@
 //! An image as B: column `p` holds the inputs of output `p` of a convolution.
+//!
+//! Rows are ordered by tap, then by channel, so that a quad is four channels of a tap. The lines that outputs read are
+//! interleaved first, four channels at a time: with their padding, and split into as many phases as the stride of the
+//! last axis. The quads that a tap reads for adjacent outputs are then contiguous, and panels copy them.
 
 use std::ops::Range;
 
@@ -6,7 +10,7 @@ use super::{MAX_NR, QUAD, Variant, best};
 use crate::conv_f32::Axis;
 use crate::{Isa, Task};
 
-/// The columns of an image: row `k` is a channel and tap, in the order of the weights.
+/// The columns of an image: row `k` is a tap and a channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
     /// `[channels, input…]`.
@@ -21,17 +25,69 @@ pub struct Columns<'a> {
     pub flip: u8,
 }
 
-/// One tap of one channel.
-struct Tap<'a> {
-    plane: &'a [u8],
-    at: [usize; 3],
+/// Quads that are copied at once.
+const COPIED: usize = 8;
+
+/// The interleaved lines: `[taps of the first axis][lines][channels/4][phases][pitch]` quads.
+#[derive(Clone, Copy)]
+struct Lines {
+    /// Lines of outputs.
+    n_outputs: usize,
+    /// Lines per tap of the first axis.
+    n_inputs: usize,
+    /// Quads of a line.
+    len: usize,
+    /// Quads of four channels of a line.
+    group: usize,
+    /// Quads of a phase.
+    pitch: usize,
+}
+
+impl Lines {
+    /// The lines that `n` lines of `width` outputs read.
+    fn of([_, axis1, axis2]: &[Axis; 3], channels: usize, (n, width): (usize, usize)) -> Self {
+        let n_inputs = axis1.reach(n);
+        let pitch = width + (axis2.kernel - 1) * axis2.dilation / axis2.stride;
+        let group = pitch * n_phases(axis2);
+        Self { n_outputs: n, n_inputs, len: channels.div_ceil(QUAD) * group, group, pitch }
+    }
+
+    /// Whether an output reads line `i` of the inputs.
+    #[inline(always)]
+    fn are_read(&self, i: usize, axis: &Axis) -> bool {
+        let from = |tap: usize| i.checked_sub(tap * axis.dilation);
+        (0..axis.kernel).filter_map(from).any(|first| {
+            first.is_multiple_of(axis.stride) && first / axis.stride < self.n_outputs
+        })
+    }
+}
+
+/// The number of phases of an axis, behind which no tap reads.
+fn n_phases(axis: &Axis) -> usize {
+    axis.stride.min(axis.reach(1))
+}
+
+/// Adjacent columns of a panel that read one line.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    /// The first of them.
+    at: usize,
+    n: usize,
+    /// The quad that the first tap reads.
+    from: usize,
+}
+
+/// The length of rows of weights, `[taps, channels]`, with channels padded to whole quads if there are several taps.
+#[must_use]
+pub fn columns_k(channels: usize, taps: usize) -> usize {
+    if taps == 1 { channels } else { taps * channels.next_multiple_of(QUAD) }
 }
 
 impl Columns<'_> {
-    /// The number of rows.
+    /// The number of rows, as [`columns_k`] says.
     #[must_use]
     pub fn k(&self) -> usize {
-        self.channels * self.axes.iter().map(|axis| axis.kernel).product::<usize>()
+        columns_k(self.channels, self.axes.iter().map(|axis| axis.kernel).product())
     }
 
     /// Bytes that [`Columns::pack`] writes for `n` outputs.
@@ -40,102 +96,140 @@ impl Columns<'_> {
         super::packed_b_len(isa, self.k(), n)
     }
 
-    /// Packs the columns of `outputs` into panels `[k/4][nr][4]`. Masks, if there are any, say nothing about the image.
+    /// Bytes of scratch for [`Columns::pack`] of up to `n` outputs.
+    #[must_use]
+    pub fn scratch_len(axes: &[Axis; 3], channels: usize, n: usize) -> usize {
+        if axes.iter().all(Axis::is_pointwise) {
+            return 0;
+        }
+        let [axis0, axis1, axis2] = axes;
+        let lines = match axis2.output {
+            width if width < n => ((n + width - 2) / width + 1, width),
+            _ => (1, n),
+        };
+        let lines = Lines::of(axes, channels, (lines.0.min(axis1.output), lines.1));
+        (axis0.kernel * lines.n_inputs * lines.len + COPIED) * QUAD
+    }
+
+    /// The first of these outputs, at most `n`, that [`Columns::pack`] packs at once: of one line if lines are as long, and
+    /// of one index of the first axis.
+    #[must_use]
+    pub fn first(&self, outputs: &Range<usize>, n: usize) -> Range<usize> {
+        let [_, axis1, axis2] = &self.axes;
+        let whole = match axis2.output < n {
+            true => axis1.output * axis2.output,
+            false => axis2.output,
+        };
+        let end = match self.axes.iter().all(Axis::is_pointwise) {
+            true => outputs.end,
+            false => (outputs.start / whole + 1) * whole,
+        };
+        outputs.start..outputs.end.min(outputs.start + n).min(end)
+    }
+
+    /// Packs the columns of `outputs`, as returned by [`Columns::first`], into panels `[k/4][nr][4]`. What meets the zeros
+    /// that pad channels is unspecified. Masks, if there are any, say nothing about the image.
     ///
     /// # Panics
-    /// If `packed` is shorter than [`Columns::packed_len`], or the image too short for its axes.
-    pub fn pack(&self, isa: Isa, outputs: Range<usize>, packed: &mut [u8]) {
-        isa.run(Packing { columns: self, variant: best(isa), outputs, packed });
+    /// If `scratch` or `packed` are too short, or the image is too short for its axes.
+    pub fn pack(&self, isa: Isa, outputs: Range<usize>, scratch: &mut [u8], packed: &mut [u8]) {
+        let lines = scratch.as_chunks_mut().0;
+        isa.run(Packing { columns: self, variant: best(isa), outputs, lines, packed });
     }
 
     /// Packs one panel of a pointwise convolution: rows are pieces of planes.
     #[inline(always)]
     fn points<'p>(&self, own: &Range<usize>, quads: impl Iterator<Item = &'p mut [[u8; QUAD]]>) {
         let plane_len: usize = self.axes.iter().map(|axis| axis.input).product();
-        let planes = self.image.chunks_exact(plane_len.max(1));
-        let mut rows = planes.take(self.channels).map(|plane| &plane[own.clone()]);
-        for quads in quads {
-            let quads = &mut quads[..own.len()];
-            match [rows.next(), rows.next(), rows.next(), rows.next()] {
-                [Some(a), Some(b), Some(c), Some(d)] => {
-                    interleave([a, b, c, d], self.flip, quads);
-                }
-                // Missing rows meet bytes of A that are zeros.
-                [Some(a), b, c, d] => {
-                    interleave(
-                        [a, b.unwrap_or(a), c.unwrap_or(a), d.unwrap_or(a)],
-                        self.flip,
-                        quads,
-                    );
-                }
-                [None, ..] => return,
-            }
+        for (group, quads) in quads.enumerate() {
+            let rows = self.rows(group, plane_len);
+            interleave(rows.map(|row| &row[own.clone()]), self.flip, &mut quads[..own.len()]);
         }
     }
 
-    /// Packs one panel, four rows at a time.
+    /// Four channels; missing ones are the last one, which meet bytes of A that are zeros.
     #[inline(always)]
-    fn panel<'p>(&self, own: &Range<usize>, mut quads: impl Iterator<Item = &'p mut [[u8; QUAD]]>) {
-        let mut rows = [[0; MAX_NR]; QUAD];
-        let mut filled = 0;
-        self.for_each_tap(|tap| {
-            self.row(&tap, own, &mut rows[filled]);
-            filled += 1;
-            if filled == QUAD {
-                self.next_quads(&rows, own.len(), quads.next());
-                filled = 0;
-            }
-        });
-        if filled > 0 {
-            self.next_quads(&rows, own.len(), quads.next());
+    fn rows(&self, group: usize, plane_len: usize) -> [&[u8]; QUAD] {
+        let mut rows = [&[][..]; QUAD];
+        for (i, row) in rows.iter_mut().enumerate() {
+            let channel = (group * QUAD + i).min(self.channels - 1);
+            *row = &self.image[channel * plane_len..][..plane_len];
         }
+        rows
     }
 
+    /// Interleaves the lines that these outputs read, the first of which is at `[first axis, second, last]`.
     #[inline(always)]
-    fn next_quads(&self, rows: &[[u8; MAX_NR]; QUAD], n: usize, quads: Option<&mut [[u8; QUAD]]>) {
-        if let Some(quads) = quads {
-            let [a, b, c, d] = rows;
-            interleave([a, b, c, d], self.flip, &mut quads[..n]);
-        }
-    }
-
-    #[inline(always)]
-    fn for_each_tap(&self, mut f: impl FnMut(Tap<'_>)) {
-        let plane_len: usize = self.axes.iter().map(|axis| axis.input).product();
-        let [kernel0, kernel1, kernel2] = self.axes.map(|axis| axis.kernel);
-        for channel in 0..self.channels {
-            let plane = &self.image[channel * plane_len..][..plane_len];
-            for t0 in 0..kernel0 {
-                for t1 in 0..kernel1 {
-                    (0..kernel2).for_each(|t2| f(Tap { plane, at: [t0, t1, t2] }));
-                }
-            }
-        }
-    }
-
-    /// The inputs of the outputs `own` for one tap.
-    #[inline(always)]
-    fn row(&self, tap: &Tap<'_>, own: &Range<usize>, to: &mut [u8; MAX_NR]) {
+    fn lay_out(&self, lines: &Lines, [at0, at1, at2]: [usize; 3], to: &mut [[u8; QUAD]]) {
         let [axis0, axis1, axis2] = &self.axes;
-        let mut output = own.start;
-        while output < own.end {
-            let (line, start) = (output / axis2.output, output % axis2.output);
-            let len = (own.end - output).min(axis2.output - start);
-            let to = &mut to[output - own.start..][..len];
-            output += len;
-            let above = axis0.at(line / axis1.output, tap.at[0]);
-            let inputs = above.zip(axis1.at(line % axis1.output, tap.at[1]));
-            let Some((i0, i1)) = inputs else {
-                to.fill(self.padding);
-                continue;
-            };
-            let from = &tap.plane[(i0 * axis1.input + i1) * axis2.input..][..axis2.input];
-            let inside = axis2.inside(&(start..start + len), tap.at[2]);
-            let (left, right) = (inside.start - start, inside.end - start);
-            to[..left].fill(self.padding);
-            to[right..].fill(self.padding);
-            if let Some(first) = axis2.at(inside.start, tap.at[2]).filter(|_| left < right) {
-                copy_strided(&from[first..], axis2.stride, &mut to[left..right]);
+        let plane_len = axis0.input * axis1.input * axis2.input;
+        let slabs = to.chunks_exact_mut(lines.n_inputs * lines.len).take(axis0.kernel);
+        for (t0, slab) in slabs.enumerate() {
+            let i0 = axis0.at(at0, t0);
+            let own = slab.chunks_exact_mut(lines.len).enumerate();
+            for (i, line) in own.filter(|(i, _)| lines.are_read(*i, axis1)) {
+                let i1 = (at1 * axis1.stride + i).checked_sub(axis1.pad[0]);
+                let Some((i0, i1)) = i0.zip(i1.filter(|&i1| i1 < axis1.input)) else {
+                    line.fill([self.padding ^ self.flip; QUAD]);
+                    continue;
+                };
+                let first = (i0 * axis1.input + i1) * axis2.input;
+                for (group, to) in line.chunks_exact_mut(lines.group).enumerate() {
+                    let rows = self.rows(group, plane_len);
+                    let rows = rows.map(|row| &row[first..][..axis2.input]);
+                    for (phase, to) in to.chunks_exact_mut(lines.pitch).enumerate() {
+                        self.phase(at2 * axis2.stride + phase, rows, to);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Interleaves the elements of lines from this one on, counted from the padding, as far apart as outputs.
+    #[inline(always)]
+    fn phase(&self, first: usize, rows: [&[u8]; QUAD], to: &mut [[u8; QUAD]]) {
+        let (axis, n) = (&self.axes[2], to.len());
+        let (stride, pad) = (axis.stride, axis.pad[0]);
+        let left = pad.saturating_sub(first).div_ceil(stride).min(n);
+        let right = (pad + axis.input).saturating_sub(first).div_ceil(stride).clamp(left, n);
+        let (start, inside) = to.split_at_mut(left);
+        let (inside, end) = inside.split_at_mut(right - left);
+        start.fill([self.padding ^ self.flip; QUAD]);
+        end.fill([self.padding ^ self.flip; QUAD]);
+        if inside.is_empty() {
+            return;
+        }
+        let rows = rows.map(|row| &row[first + left * stride - pad..]);
+        match stride {
+            1 => interleave(rows, self.flip, inside),
+            2 => interleave_pairs(rows, self.flip, inside),
+            _ => {
+                let flip = self.flip;
+                for (i, quad) in inside.iter_mut().enumerate() {
+                    *quad = rows.map(|row| row[i * stride] ^ flip);
+                }
+            }
+        }
+    }
+
+    /// Copies one panel from the lines; runs are its columns, in order.
+    #[inline(always)]
+    fn panel(&self, lines: (&Lines, &[[u8; QUAD]]), runs: &[Run], nr: usize, to: &mut [[u8; QUAD]]) {
+        let ([axis0, axis1, axis2], (layout, lines)) = (&self.axes, lines);
+        let mut row = 0;
+        for t0 in 0..axis0.kernel {
+            for t1 in 0..axis1.kernel {
+                let line = (t0 * layout.n_inputs + t1 * axis1.dilation) * layout.len;
+                for t2 in (0..axis2.kernel).map(|t2| t2 * axis2.dilation) {
+                    let tap = line + t2 % axis2.stride * layout.pitch + t2 / axis2.stride;
+                    for group in (0..layout.len).step_by(layout.group) {
+                        let to = &mut to[row * nr..];
+                        for run in runs {
+                            copy(&lines[tap + group + run.from..], &mut to[run.at..], run.n);
+                        }
+                        row += 1;
+                    }
+                }
             }
         }
     }
@@ -146,6 +240,7 @@ struct Packing<'a> {
     columns: &'a Columns<'a>,
     variant: Variant,
     outputs: Range<usize>,
+    lines: &'a mut [[u8; QUAD]],
     packed: &'a mut [u8],
 }
 
@@ -154,19 +249,50 @@ impl Task for Packing<'_> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { columns, variant, outputs, packed } = self;
-        let (k, nr) = (columns.k(), variant.nr);
+        let Self { columns, variant, outputs, lines, packed } = self;
+        let ([_, axis1, axis2], k, nr) = (&columns.axes, columns.k(), variant.nr);
         let is_pointwise = columns.axes.iter().all(Axis::is_pointwise);
+        let (first, last) = (outputs.start / axis2.output, (outputs.end - 1) / axis2.output);
+        // Of a single line, only what the outputs read is interleaved.
+        let (at2, width) = match first == last {
+            true => (outputs.start % axis2.output, outputs.len()),
+            false => (0, axis2.output),
+        };
+        let layout = Lines::of(&columns.axes, columns.channels, (last - first + 1, width));
+        if !is_pointwise {
+            let at = [first / axis1.output, first % axis1.output, at2];
+            columns.lay_out(&layout, at, lines);
+        }
         let panels = packed.chunks_exact_mut(variant.panel_len(k).max(1));
-        for (first, panel) in outputs.clone().step_by(nr).zip(panels) {
-            let own = first..outputs.end.min(first + nr);
+        for (start, panel) in outputs.clone().step_by(nr).zip(panels) {
+            let own = start..outputs.end.min(start + nr);
             let (quads, masks) = panel.split_at_mut(variant.quads_len(k));
             masks.fill(0);
-            let quads = quads.as_chunks_mut::<QUAD>().0.chunks_exact_mut(nr);
-            match is_pointwise {
-                true => columns.points(&own, quads),
-                false => columns.panel(&own, quads),
+            let quads = quads.as_chunks_mut::<QUAD>().0;
+            if is_pointwise {
+                columns.points(&own, quads.chunks_exact_mut(nr));
+                continue;
             }
+            let (mut runs, mut n_runs, mut output) = ([Run::default(); MAX_NR], 0, own.start);
+            while output < own.end {
+                let (line, at) = (output / axis2.output, output % axis2.output);
+                let n = (own.end - output).min(axis2.output - at);
+                let from = (line - first) * axis1.stride * layout.len + at - at2;
+                runs[n_runs] = Run { at: output - own.start, n, from };
+                (output, n_runs) = (output + n, n_runs + 1);
+            }
+            columns.panel((&layout, lines), &runs[..n_runs], nr, quads);
+        }
+    }
+}
+
+/// Copies `n` quads, and up to whole [`COPIED`] ones if there are as many: those that follow are written later.
+#[inline(always)]
+fn copy(from: &[[u8; QUAD]], to: &mut [[u8; QUAD]], n: usize) {
+    for i in (0..n).step_by(COPIED) {
+        match (from[i..].first_chunk::<COPIED>(), to[i..].first_chunk_mut::<COPIED>()) {
+            (Some(from), Some(to)) => *to = *from,
+            _ => return to[i..n].copy_from_slice(&from[i..n]),
         }
     }
 }
@@ -184,11 +310,17 @@ pub(super) fn interleave([a, b, c, d]: [&[u8]; QUAD], flip: u8, quads: &mut [[u8
     }
 }
 
+/// Interleaves every second element.
 #[inline(always)]
-fn copy_strided(from: &[u8], stride: usize, to: &mut [u8]) {
-    if stride == 1 {
-        to.copy_from_slice(&from[..to.len()]);
-    } else {
-        to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, from)| *to = *from);
+fn interleave_pairs(rows: [&[u8]; QUAD], flip: u8, quads: &mut [[u8; QUAD]]) {
+    // A pair may be incomplete.
+    let n = quads.len() - 1;
+    let pairs = rows.map(|row| &row.as_chunks::<2>().0[..n]);
+    let word = u32::from_ne_bytes([flip; QUAD]);
+    for i in 0..n {
+        let even = |row: usize| u32::from(u16::from_le_bytes(pairs[row][i]) & 0xff);
+        let quad = even(0) | even(1) << 8 | even(2) << 16 | even(3) << 24;
+        quads[i] = (quad ^ word).to_le_bytes();
     }
+    quads[n] = rows.map(|row| row[2 * n] ^ flip);
 }

@@ -38,7 +38,7 @@ mod columns;
 mod pack;
 mod variant;
 
-pub use columns::Columns;
+pub use columns::{Columns, columns_k};
 pub use pack::{
     Bytes, Zeros, column_sums, column_sums_while, pack_b, pack_b_while, packed_b_len, row_masks,
     row_masks_len, row_sum,

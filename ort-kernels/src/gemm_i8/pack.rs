@@ -188,11 +188,11 @@ pub fn row_masks_len(isa: Isa, m: usize, k: usize) -> usize {
 }
 
 /// Writes which quads of a signed A have pairs so small that no unsigned B saturates, for each `mr` contiguous rows of `k`
-/// bytes. Bytes are XORed with `flip` first.
+/// bytes.
 ///
 /// # Panics
 /// If `masks` is not of [`row_masks_len`].
-pub fn row_masks(isa: Isa, a: &[u8], k: usize, flip: u8, masks: &mut [u8]) {
+pub fn row_masks(isa: Isa, a: &[u8], k: usize, masks: &mut [u8]) {
     let Variant { mr, has_masks, .. } = best(isa);
     if !has_masks || k == 0 {
         return;
@@ -205,8 +205,7 @@ pub fn row_masks(isa: Isa, a: &[u8], k: usize, flip: u8, masks: &mut [u8]) {
             for row in rows.chunks_exact(k) {
                 let quads = row[word * ROWS..].as_chunks::<QUAD>().0;
                 for (i, &[a, b, c, d]) in quads.iter().take(MASKED).enumerate() {
-                    let pairs = [[a, b], [c, d]].map(|pair| pair.map(|byte| byte ^ flip));
-                    bits &= !(u64::from(!pairs.into_iter().all(fits)) << i);
+                    bits &= !(u64::from(![[a, b], [c, d]].into_iter().all(fits)) << i);
                 }
             }
             *mask = bits.to_le_bytes();

@@ -4,12 +4,13 @@ use ort_ep::{Packed, Recipe};
 use ort_kernels::depthwise_i8::{
     self, LANES, MAX_TAPS, n_parts, pack_each, pack_shared, packed_len,
 };
-use ort_kernels::gemm_i8::{Zeros, row_masks, row_masks_len, variant};
+use ort_kernels::gemm_i8::{Zeros, columns_k, row_masks, row_masks_len, variant};
 use ort_tensor::{collected, filled};
 
 use super::{Roles, rows};
 use crate::bytes::{flip_to_signed, quantized_values};
 use crate::kernels::Compiler;
+use crate::pieces::wanted;
 
 /// Constant weights `[filters, channels of a group, taps…]`.
 #[derive(Debug)]
@@ -26,8 +27,9 @@ pub(super) struct Filters {
 /// How weights are packed, which selects the algorithm.
 #[derive(Debug)]
 pub(super) enum Form {
-    /// Rows of a left operand: int8 unchanged, uint8 flipped; with their masks, if the kernel has any.
-    Rows { flipped: Option<Packed>, masks: Packed },
+    /// Rows of a left operand as [`Columns`](ort_kernels::gemm_i8::Columns) has them, of this many bytes in all, or none
+    /// if the constant is such rows; and their masks, if the kernel has any.
+    Rows { packed: Packed, len: usize },
     /// The right operand, for rows gathered from a channels-last image.
     Right(Packed),
     /// Depthwise: quantized values minus zero points, each as the sum of `parts` signed bytes.
@@ -64,14 +66,7 @@ impl Filters {
             (true, _) => depthwise(compiler, roles.w, (&zeros, flip), (kernel, are_channels_last))?,
             (false, true) if group > 1 => return None,
             (false, true) => Form::Right(rows::pack(compiler, roles.w, flip)?),
-            (false, false) => Form::Rows {
-                flipped: match flip {
-                    0 => None,
-                    _ => Some(flipped(compiler, roles.w, flip)?),
-                },
-                masks: masks(compiler, (roles.w, flip), group, [filters / group, k])
-                    .unwrap_or_default(),
-            },
+            (false, false) => rows(compiler, (roles.w, flip), group, [filters, channels, taps])?,
         };
         let sums = sums(compiler, roles.w, (filters, k), flip)?;
         Some(Self { form, sums, zeros, k })
@@ -84,11 +79,14 @@ impl Filters {
 
     /// The packed weights, unless the constant is read as it is; the masks of rows; and the number of bytes whose sum is a
     /// weight.
-    pub(super) fn packed(&self) -> (Option<&Packed>, &[u8], usize) {
+    pub(super) fn packed(&self) -> (Option<&[u8]>, &[u8], usize) {
         match &self.form {
-            Form::Rows { flipped, masks } => (flipped.as_ref(), masks.bytes(), 1),
-            Form::Right(packed) => (Some(packed), &[], 1),
-            Form::Depthwise { packed, parts, .. } => (Some(packed), &[], *parts),
+            Form::Rows { packed, len } => {
+                let (rows, masks) = packed.bytes().split_at(*len);
+                (Some(rows).filter(|rows| !rows.is_empty()), masks, 1)
+            }
+            Form::Right(packed) => (Some(packed.bytes()), &[], 1),
+            Form::Depthwise { packed, parts, .. } => (Some(packed.bytes()), &[], *parts),
         }
     }
 
@@ -134,31 +132,52 @@ fn sums(
     })
 }
 
-/// The quantized values as signed bytes.
-fn flipped(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Packed> {
-    let n_bytes = compiler.constant(input)?.len();
-    let recipe = Recipe { name: "gemm_i8/flipped", parameters: Vec::new(), n_bytes };
-    compiler.pack_for_runs(input, &recipe, |weights: &[u8], packed| {
-        packed.iter_mut().zip(weights).for_each(|(to, from)| *to = from ^ flip);
-    })
-}
-
-/// The masks of the weights of each group, `m` filters of `k` values; `None` if there are none.
-fn masks(
+/// Rows of a left operand, and the masks of those of each group.
+fn rows(
     compiler: &Compiler<'_>,
     (input, flip): (usize, u8),
     group: usize,
-    [m, k]: [usize; 2],
-) -> Option<Packed> {
-    let isa = compiler.cpu.isa;
-    let len = Some(row_masks_len(isa, m, k)).filter(|&len| len > 0)?;
-    let parameters = vec![variant(isa).mr as u64, u64::from(flip), group as u64];
-    let recipe = Recipe { name: "gemm_i8/row_masks", parameters, n_bytes: group * len };
-    compiler.pack_for_runs(input, &recipe, |weights: &[u8], masks| {
-        for (own, masks) in weights.chunks(m * k).zip(masks.chunks_exact_mut(len)) {
-            row_masks(isa, own, k, flip, masks);
+    [filters, channels, taps]: [usize; 3],
+) -> Option<Form> {
+    let (isa, k) = (compiler.cpu.isa, columns_k(channels, taps));
+    let len = if flip == 0 && taps == 1 { 0 } else { filters.checked_mul(k)? };
+    let m = filters / group;
+    let masks_len = row_masks_len(isa, m, k);
+    if len + masks_len == 0 {
+        return Some(Form::Rows { packed: Packed::default(), len });
+    }
+    let parameters = [variant(isa).mr, usize::from(flip), group, len, masks_len];
+    let recipe = Recipe {
+        name: "gemm_i8/rows",
+        // bounded: by their number
+        parameters: parameters.map(|parameter| parameter as u64).to_vec(),
+        n_bytes: len + group * masks_len,
+    };
+    let packed = compiler.pack_for_runs(input, &recipe, |weights: &[u8], packed| {
+        let (rows, masks) = packed.split_at_mut(len);
+        let filters = weights.chunks_exact(channels * taps).zip(rows.chunks_exact_mut(k));
+        for (filter, row) in wanted(filters) {
+            by_tap(filter, [channels, taps], flip, row);
         }
-    })
+        if masks_len > 0 {
+            let own = if len == 0 { weights } else { &*rows };
+            for (own, masks) in own.chunks(m * k).zip(masks.chunks_exact_mut(masks_len)) {
+                row_masks(isa, own, k, masks);
+            }
+        }
+    })?;
+    Some(Form::Rows { packed, len })
+}
+
+/// The weights of a filter by tap, with zeros for missing channels of a quad.
+fn by_tap(filter: &[u8], [channels, taps]: [usize; 2], flip: u8, row: &mut [u8]) {
+    let padded = row.len() / taps;
+    for (tap, row) in row.chunks_exact_mut(padded).enumerate() {
+        let (own, rest) = row.split_at_mut(channels);
+        let weights = filter.iter().skip(tap).step_by(taps);
+        own.iter_mut().zip(weights).for_each(|(to, from)| *to = from ^ flip);
+        rest.fill(0);
+    }
 }
 
 /// Depthwise filters.

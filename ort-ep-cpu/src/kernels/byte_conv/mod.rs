@@ -345,7 +345,7 @@ impl Kernel for ByteConv {
         let (factors, x) = (&*factors, inputs.tensor(0)?.as_bytes().unwrap_or_default());
         let (packed, masks, parts) = self.filters.packed();
         let w = match packed {
-            Some(packed) => packed.bytes(),
+            Some(packed) => packed,
             None => inputs.tensor(self.roles.w)?.as_bytes().unwrap_or_default(),
         };
         let operands = Operands { x, w, masks, parts, x_zero, flip, start };

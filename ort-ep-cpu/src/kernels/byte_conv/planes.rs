@@ -4,33 +4,70 @@ use std::ops::Range;
 
 use ort_ep::Threads;
 use ort_kernels::Isa;
-use ort_kernels::gemm_i8::{Columns, Gemm, Signs, Start, Zeros, packed_b_len, row_masks_len};
+use ort_kernels::gemm_i8::{
+    Columns, Gemm, Signs, Start, Zeros, columns_k, packed_b_len, row_masks_len,
+};
 
 use super::{ByteConv, Channels, Finish, Geometry, Operands};
 use crate::cpu::{Team, n_parts};
 use crate::cut::{Along, Cut, Part};
 use crate::pieces::wanted;
 
-/// Columns whose sums a thread computes at a time: a few panels of any variant.
-const COLUMNS: usize = 128;
-/// The least number of them: a panel of the widest variant.
+/// Columns whose sums a thread computes at a time: a few panels of any variant; and more while these are short.
+const COLUMNS: [usize; 2] = [128, 1024];
+/// Bytes of columns and their sums.
+const BLOCK_BYTES: usize = 256 << 10;
+/// The least number of columns: a panel of the widest variant.
 const MIN_COLUMNS: usize = 32;
 /// The most bytes that are copied to panels between two checks for cancellation.
 const MAX_PACKED: usize = 1 << 23;
 
-/// Elements of scratch per thread: columns, ones, the sums of the columns, and sums.
+/// The scratch of a thread: elements of four bytes.
+#[derive(Clone, Copy)]
+struct Scratch {
+    /// Columns whose sums are computed at a time.
+    n_columns: usize,
+    lines: usize,
+    panels: usize,
+    ones: usize,
+    sums: usize,
+}
+
+impl Scratch {
+    fn of(isa: Isa, geometry: &Geometry) -> Self {
+        let (k, filters) = (k(geometry), geometry.filters);
+        let most = (MAX_PACKED / k.max(1)).next_multiple_of(MIN_COLUMNS).max(MIN_COLUMNS);
+        let [few, many] = COLUMNS;
+        let bytes = size_of::<i32>().saturating_mul(filters).saturating_add(k);
+        let n = (BLOCK_BYTES / bytes.max(1) / MIN_COLUMNS * MIN_COLUMNS).clamp(few, many).min(most);
+        let lines = Columns::scratch_len(&geometry.axes, geometry.channels, n).div_ceil(4);
+        let panels = packed_b_len(isa, k, n).div_ceil(4);
+        Self { n_columns: n, lines, panels, ones: k.div_ceil(4), sums: filters * n }
+    }
+
+    fn len(self) -> usize {
+        self.lines + self.panels + self.ones + self.n_columns + self.sums
+    }
+}
+
+/// Elements of scratch per thread: lines, columns, a row of ones, the sums of the columns, and sums.
 pub(super) fn scratch_len(isa: Isa, geometry: &Geometry) -> usize {
-    panels_len(isa, geometry) + ones_len(geometry) + COLUMNS + geometry.filters * COLUMNS
+    Scratch::of(isa, geometry).len()
 }
 
-/// A row of ones, in units of four bytes.
-fn ones_len(geometry: &Geometry) -> usize {
-    geometry.k.div_ceil(4)
+/// Rows of the columns.
+fn k(geometry: &Geometry) -> usize {
+    columns_k(geometry.channels, geometry.axes.iter().map(|axis| axis.kernel).product())
 }
 
-/// The columns, in units of four bytes.
-fn panels_len(isa: Isa, geometry: &Geometry) -> usize {
-    packed_b_len(isa, geometry.k, COLUMNS).div_ceil(4)
+/// Writes 1 for each channel of each tap, and 0 for what pads them.
+fn fill_ones(ones: &mut [u8], channels: usize) {
+    let padded = columns_k(channels, 2) / 2;
+    for tap in ones.chunks_mut(padded) {
+        let n = channels.min(tap.len());
+        tap[..n].fill(1);
+        tap[n..].fill(0);
+    }
 }
 
 /// Computes `y`: `[images, group, filters, positions]`. `finish` converts sums to results.
@@ -63,31 +100,34 @@ fn part<T>(
     scratch: &mut [f32],
     finish: &impl Finish<T>,
 ) {
-    let &Geometry { channels, filters, k, axes, .. } = geometry;
-    let image_len = channels * geometry.n_inputs();
+    let &Geometry { channels, filters, axes, .. } = geometry;
+    let (isa, k, image_len) = (kernel.cpu.isa, k(geometry), channels * geometry.n_inputs());
     let (padding, flip) = (operands.x_zero, operands.flip);
     let image = &operands.x[i * image_len..][..image_len];
     let columns = Columns { image, channels, axes, padding, flip };
     let first = i % kernel.group * filters;
-    let masks_len = row_masks_len(kernel.cpu.isa, filters, k);
+    let masks_len = row_masks_len(isa, filters, k);
     let a_masks = operands.masks.chunks(masks_len.max(1)).nth(i % kernel.group).unwrap_or_default();
-    let (panels, sums) = scratch.split_at_mut(panels_len(kernel.cpu.isa, geometry));
-    let panels: &mut [u8] = bytemuck::cast_slice_mut(panels);
-    let (ones, sums) = sums.split_at_mut(ones_len(geometry));
+    let lens = Scratch::of(isa, geometry);
+    let (lines, rest) = scratch.split_at_mut(lens.lines);
+    let (panels, rest) = rest.split_at_mut(lens.panels);
+    let (lines, panels) = (bytemuck::cast_slice_mut(lines), bytemuck::cast_slice_mut(panels));
+    let (ones, sums) = rest.split_at_mut(lens.ones);
     let ones: &mut [u8] = &mut bytemuck::cast_slice_mut(ones)[..k];
     let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
-    let (column_sums, sums) = sums.split_at_mut(COLUMNS);
+    let (column_sums, sums) = sums.split_at_mut(lens.n_columns);
     let has_zeros = kernel.filters.has_zeros();
     if has_zeros {
-        ones.fill(1);
+        fill_ones(ones, channels);
     }
     let (rows, all) = (part.rows.clone(), part.columns.clone());
-    let step = (MAX_PACKED / k.max(1)).next_multiple_of(MIN_COLUMNS).clamp(MIN_COLUMNS, COLUMNS);
-    for start in wanted(all.clone().step_by(step)) {
-        let own = start..all.end.min(start + step);
-        columns.pack(kernel.cpu.isa, own.clone(), panels);
+    let next = |from: usize| {
+        Some(columns.first(&(from..all.end), lens.n_columns)).filter(|own| !own.is_empty())
+    };
+    for own in wanted(std::iter::successors(next(all.start), |own| next(own.end))) {
+        columns.pack(isa, own.clone(), lines, panels);
         let gemm = Gemm {
-            isa: kernel.cpu.isa,
+            isa,
             n: own.len(),
             k,
             signs: Signs::SignedA,
