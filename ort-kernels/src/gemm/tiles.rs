@@ -159,14 +159,23 @@ macro_rules! tiles {
             if width.is_multiple_of(LANES) {
                 return full(token, tile, c);
             }
-            // A row that is not a whole number of registers is computed in a padded one.
+            let whole = width.next_multiple_of(LANES);
+            // Contiguous rows are written in order: what the last register writes beyond its row, later ones overwrite.
+            if let Place::Strided(data, stride) = &mut c.place
+                && *stride == width
+                && !matches!(tile.start, Start::C)
+                && (c.count - 1) * width + whole <= data.len()
+            {
+                let place = Place::Strided(data, width);
+                return full(token, tile, &mut Target { place, count: c.count, width: whole });
+            }
+            // Another row that is not a whole number of registers is computed in a padded one.
             let mut padded = [[<$element>::default(); NR]; MR];
             let rows = padded.iter_mut().take(c.count);
             if matches!(tile.start, Start::C) {
                 rows.enumerate().for_each(|(r, padded)| padded[..width].copy_from_slice(c.row(r)));
             }
             let place = Place::Strided(padded.as_flattened_mut(), NR);
-            let whole = width.next_multiple_of(LANES);
             full(token, tile, &mut Target { place, count: c.count, width: whole });
             for (r, padded) in padded.iter().enumerate().take(c.count) {
                 c.row(r).copy_from_slice(&padded[..width]);

@@ -66,6 +66,14 @@ const NODES: &[(&str, &str, &[usize])] = &[
          y = DequantizeLinear-13 (p, s, z)",
         &[1, 4, 9, 9],
     ),
+    // So large that it is packed after all kernels are compiled.
+    (
+        "ConvInteger",
+        "w = const int8[256,256,3,3] fill 3\n
+         q, s, z = DynamicQuantizeLinear-11 (x)\n
+         i = ConvInteger-10 [kernel_shape: [3, 3]] (q, w, z)\n y = Cast-13 [to: 1] (i)",
+        &[1, 256, 4, 4],
+    ),
 ];
 
 fn commit(builder: SessionBuilder, text: &str) -> Session {

@@ -90,6 +90,11 @@ impl Filters {
         }
     }
 
+    /// Whether runs read the packed weights instead of the constant.
+    pub(super) fn are_packed(&self) -> bool {
+        !matches!(self.form, Form::Rows { len: 0, .. })
+    }
+
     /// Whether images are `[N, …, C]`.
     pub(super) fn are_channels_last(&self) -> bool {
         match self.form {

@@ -381,7 +381,7 @@ impl Kernel for ByteConv {
     }
 
     fn reads(&self, input: usize) -> bool {
-        input != self.roles.w || self.filters.packed().0.is_none()
+        input != self.roles.w || !self.filters.are_packed()
     }
 
     fn variant(&self) -> &'static str {

@@ -18,6 +18,7 @@ passes! {
     layer_norm_fusion_l2,
     simplified_layer_norm_fusion,
     fast_gelu_fusion,
+    half_gelu_fusion,
     quick_gelu_fusion,
     hard_sigmoid_fusion,
     multi_head_attention_fusion,
