@@ -24,10 +24,10 @@ macro_rules! each_row {
             Place::Strided(data, stride) => {
                 let mut rest = &mut **data;
                 for $r in 0..R {
-                    let (row, next) = rest.split_at_mut(rest.len().min(*stride));
-                    let $c = row.as_chunks_mut::<LANES>().0;
+                    let $c = rest.as_chunks_mut::<LANES>().0;
                     $body
-                    rest = next;
+                    let next = rest.len().min(*stride);
+                    rest = &mut std::mem::take(&mut rest)[next..];
                 }
             }
             Place::Apart(rows) => {
