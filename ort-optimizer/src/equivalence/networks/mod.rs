@@ -181,9 +181,8 @@ impl Writer {
     }
 
     fn erf_gelu(&mut self, x: &str) -> String {
-        // In float, or rounded to 16 bits.
-        let root = if self.chance(3) { 1.414_062_5 } else { std::f64::consts::SQRT_2 };
-        let (root, one, half) = (self.number(root), self.number(1.0), self.number(0.5));
+        let (root, one, half) =
+            (self.number(std::f64::consts::SQRT_2), self.number(1.0), self.number(0.5));
         let quotient = self.node("Div-14", &[x, &root]);
         let erf = self.node("Erf-13", &[&quotient]);
         let sum = self.node("Add-14", &[&erf, &one]);

@@ -24,6 +24,7 @@ passes! {
     reshape_chain_fusion,
     reshape_elimination,
     not_where_fusion,
+    half_gelu_fusion,
     insert_cast_transformer,
     constant_sharing,
     common_subexpression_elimination,

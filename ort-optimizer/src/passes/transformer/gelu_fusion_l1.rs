@@ -17,7 +17,7 @@ pub(crate) const PASS: Pass = Pass {
     start: || {
         let x = var("x");
         let gelu = op("Gelu", [&x]).since(20, |_| Attrs::new());
-        let rules = gelu::exact(&x, &gelu, f64::from);
+        let rules = gelu::exact(&x, &gelu);
         Rules::start(rules.map(|rule| rule.since_opset(20).when(is_f32)))
     },
 };

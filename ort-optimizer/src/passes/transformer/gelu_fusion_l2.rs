@@ -19,7 +19,7 @@ pub(crate) const PASS: Pass = Pass {
     start: || {
         let x = var("x");
         let gelu = op("Gelu", [&x]).of("com.microsoft").since(1, |_| Attrs::new());
-        Rules::start(gelu::exact(&x, &gelu, f64::from).map(|rule| rule.when(is_f32)))
+        Rules::start(gelu::exact(&x, &gelu).map(|rule| rule.when(is_f32)))
     },
 };
 

@@ -1,6 +1,6 @@
 //! Fusions for transformers: activations, norms, attention.
 
-mod gelu;
+pub(super) mod gelu;
 mod layer_norm;
 
 use ort_graph::{Dim, Fact, Graph, ValueId};
@@ -18,7 +18,6 @@ passes! {
     layer_norm_fusion_l2,
     simplified_layer_norm_fusion,
     fast_gelu_fusion,
-    half_gelu_fusion,
     quick_gelu_fusion,
     hard_sigmoid_fusion,
     multi_head_attention_fusion,
