@@ -5,7 +5,7 @@ pub(crate) mod requantize;
 mod scaled;
 
 pub use requantize::{Requantize, Scales};
-pub use scaled::{dequantize, quantize, scale_and_shift};
+pub use scaled::{dequantize, normalize, quantize, scale_and_shift};
 
 use crate::isa::fused;
 use crate::vec::Lane;

@@ -147,10 +147,11 @@ impl Optimized {
     }
 }
 
-/// Whether a node follows a newer version of ai.onnx than this.
+/// Whether a node follows a newer version of ai.onnx than this, or is of a domain that no file imports.
 fn has_newer(graph: &Graph, opset: i64) -> bool {
     graph.node_ids().map(|id| graph.node(id)).any(|node| {
         (node.domain.is_empty() && i64::from(node.since_version) > opset)
+            || node.domain == "com.ms.internal.nhwc"
             || node.attrs.subgraphs().any(|subgraph| has_newer(subgraph, opset))
     })
 }

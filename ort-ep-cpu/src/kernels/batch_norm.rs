@@ -1,4 +1,5 @@
-//! BatchNormalization in f32 and f64 with given mean and variance: a scale and a shift per plane.
+//! BatchNormalization in f32 and f64 with given mean and variance: a scale and a shift per plane, or, with the channels
+//! last, per column.
 
 // collects are bounded: one
 
@@ -8,8 +9,9 @@ use ort_ep::{Claim, Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Graph, Node, NodeId, OpError};
 use ort_kernels::Isa;
 use ort_kernels::vec::{Lane, each, each_in_place, pairs};
+use ort_ops::channels_last::ChannelsLast;
 use ort_ops::ops::batch_normalization::BatchNormalization;
-use ort_tensor::{DType, Inputs, Number};
+use ort_tensor::{DType, Inputs, Number, n_elements};
 
 use super::{Compiled, Compiler, KernelDef, op};
 use crate::pieces::{Rows, first_and_output};
@@ -30,6 +32,7 @@ struct BatchNormKernel {
     isa: Isa,
     dtype: DType,
     epsilon: f64,
+    is_channels_last: bool,
 }
 
 /// Prepared state for one shape signature.
@@ -41,8 +44,16 @@ struct State {
 
 fn claim(graph: &Graph, id: NodeId) -> Option<Claim> {
     let node = graph.get_node(id)?;
-    let is_supported = op(graph, id).is_some_and(|op| is_supported(op, graph, node));
-    is_supported.then(|| Claim { in_place: [(0, 0)].into_iter().collect(), ..Claim::one(id, node) })
+    let (norm, _) = norm(graph, id)?;
+    is_supported(norm, graph, node)
+        .then(|| Claim { in_place: [(0, 0)].into_iter().collect(), ..Claim::one(id, node) })
+}
+
+/// The operator of a node, and whether its channels are last.
+pub(super) fn norm(graph: &Graph, id: NodeId) -> Option<(&BatchNormalization, bool)> {
+    let first = || Some((op::<BatchNormalization>(graph, id)?, false));
+    let last = || Some((&op::<ChannelsLast<BatchNormalization>>(graph, id)?.0, true));
+    first().or_else(last)
 }
 
 /// Whether there is one mean per channel, only output `y`, and everything is f32 or everything f64.
@@ -60,11 +71,13 @@ pub(super) fn is_supported(op: &BatchNormalization, graph: &Graph, node: &Node) 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let [id] = compiler.claim.nodes[..] else { return Ok(None) };
     let node = compiler.graph.node(id);
-    let op = compiler.op::<BatchNormalization>();
-    let op = op.filter(|op| is_supported(op, compiler.graph, node));
-    let (Some(op), Some(dtype)) = (op, compiler.dtype_of(0..1)) else { return Ok(None) };
-    let (isa, epsilon) = (compiler.cpu.isa, f64::from(op.epsilon));
-    Ok(Some(Box::new(BatchNormKernel { isa, dtype, epsilon })))
+    let norm = norm(compiler.graph, id);
+    let norm = norm.filter(|(norm, _)| is_supported(norm, compiler.graph, node));
+    let (Some((norm, is_channels_last)), Some(dtype)) = (norm, compiler.dtype_of(0..1)) else {
+        return Ok(None);
+    };
+    let (isa, epsilon) = (compiler.cpu.isa, f64::from(norm.epsilon));
+    Ok(Some(Box::new(BatchNormKernel { isa, dtype, epsilon, is_channels_last })))
 }
 
 /// Scale, summand, mean and variance of each channel.
@@ -76,6 +89,10 @@ impl<'a, T: Number> Parameters<'a, T> {
         let slice =
             |i| -> Result<&'a [T], KernelError> { Ok(inputs.tensor(first + i)?.as_slice()?) };
         Ok(Self([slice(0)?, slice(1)?, slice(2)?, slice(3)?]))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0[0].len()
     }
 
     /// The scale and the shift of a channel.
@@ -124,6 +141,8 @@ impl BatchNormKernel {
     ) {
         let plane = plane.max(1);
         let len = channels.saturating_mul(plane);
+        // Rows so short that a block has scales for several are computed together.
+        let len = len.saturating_mul((BLOCK / len.max(1)).clamp(1, (y.len() / len.max(1)).max(1)));
         // Threads share rows, or the planes of one row.
         let unit = if y.len() > len { len } else { plane };
         let rows = Rows { len: unit, cost: unit.saturating_mul(COST) };
@@ -133,8 +152,10 @@ impl BatchNormKernel {
             for first in (0..row_len).step_by(BLOCK) {
                 let n = BLOCK.min(row_len - first);
                 self.write_scales(&mut scales[..n], (offset + first, plane), parameters);
-                for (i, y) in y.chunks_exact_mut(row_len).enumerate() {
-                    let (at, y) = (start + i * row_len + first, &mut y[first..first + n]);
+                for (i, y) in y.chunks_mut(row_len).enumerate() {
+                    // The last row may be shorter, if it is of several.
+                    let n = n.min(y.len().saturating_sub(first));
+                    let (at, y) = (start + i * row_len + first, &mut y[first..][..n]);
                     let x = match x {
                         Some(x) => &x[at..at + n],
                         None => {
@@ -159,22 +180,35 @@ impl BatchNormKernel {
         let (mut channel, mut n) = (at / plane, plane - at % plane);
         while !to.is_empty() {
             let (now, later) = to.split_at_mut(n.min(to.len()));
-            now.fill(parameters.of(channel, self.epsilon));
+            now.fill(parameters.of(channel % parameters.len(), self.epsilon));
             (to, channel, n) = (later, channel + 1, plane);
         }
     }
 }
 
+/// The number of channels of images of shape `x`, each with one of every parameter, and that of the elements of a plane,
+/// which is 1 if the channels are last.
+pub(super) fn channels(
+    x: &[usize],
+    is_last: bool,
+    parameters: &[&[usize]],
+) -> Result<(usize, usize), KernelError> {
+    let image = x.get(1..).unwrap_or_default();
+    let split = if is_last { image.split_last() } else { image.split_first() };
+    let Some((&channels, rest)) = split else { return Err(KernelError::ForeignState) };
+    if let Some(wrong) = parameters.iter().find(|shape| **shape != [channels]) {
+        let (left, right) = (wrong.to_vec(), vec![channels]);
+        return Err(OpError::Shapes { what: "values of channels", left, right }.into());
+    }
+    let plane = if is_last { Some(1) } else { n_elements(rest) };
+    Ok((channels, plane.ok_or(OpError::TooLarge)?))
+}
+
 impl Kernel for BatchNormKernel {
     fn prepare(&self, shapes: &[&[usize]]) -> Result<Prepared, KernelError> {
-        let &[&[_, channels, ref plane @ ..], ref parameters @ ..] = shapes else {
-            return Err(KernelError::ForeignState);
-        };
-        if let Some(wrong) = parameters.iter().find(|shape| **shape != [channels]) {
-            let (left, right) = (wrong.to_vec(), vec![channels]);
-            return Err(OpError::Shapes { what: "values of channels", left, right }.into());
-        }
-        Ok(Prepared::new(State { channels, plane: plane.iter().product() }))
+        let &[x, ref parameters @ ..] = shapes else { return Err(KernelError::ForeignState) };
+        let (channels, plane) = channels(x, self.is_channels_last, parameters)?;
+        Ok(Prepared::new(State { channels, plane }))
     }
 
     fn run(&self, prepared: &Prepared, io: &mut Io<'_, '_>) -> Result<(), KernelError> {
@@ -214,17 +248,20 @@ mod tests {
             &[2, 1],
             &[4, 0],
         ] {
-            let channels = [shape[1]];
-            let parameter = || floats(&channels);
-            let variance: Vec<f32> =
-                parameter().as_slice::<f32>().unwrap().iter().map(|x| x.abs() + 1.0).collect();
-            Case::new("BatchNormalization", 15)
-                .input(floats(shape))
-                .weight(parameter())
-                .weight(parameter())
-                .weight(parameter())
-                .weight(Tensor::from_slice(&channels, &variance).unwrap())
-                .check(within(BOUND));
+            for (domain, axis) in [("", 1), ("com.ms.internal.nhwc", shape.len() - 1)] {
+                let channels = [shape[axis]];
+                let parameter = || floats(&channels);
+                let variance: Vec<f32> =
+                    parameter().as_slice::<f32>().unwrap().iter().map(|x| x.abs() + 1.0).collect();
+                Case::new("BatchNormalization", 15)
+                    .domain(domain)
+                    .input(floats(shape))
+                    .weight(parameter())
+                    .weight(parameter())
+                    .weight(parameter())
+                    .weight(Tensor::from_slice(&channels, &variance).unwrap())
+                    .check(within(BOUND));
+            }
         }
     }
 

@@ -169,6 +169,7 @@ kernels! {
     byte_matmul,
     byte_matmul_pairs,
     byte_mean,
+    byte_norm,
     byte_pool,
     byte_softmax,
     byte_table,

@@ -35,17 +35,17 @@ enum Direction {
 }
 
 /// Prepared state for one shape signature: elements `[…, n, inner]`, with a scale for each of the `n`.
-struct State {
-    shape: Shape,
-    n: usize,
-    inner: usize,
+pub(super) struct State {
+    pub(super) shape: Shape,
+    pub(super) n: usize,
+    pub(super) inner: usize,
 }
 
 /// The scales and zero points of a run.
 #[derive(Clone, Copy)]
-struct Schemes<'a> {
-    scales: &'a [f32],
-    zeros: &'a [f32],
+pub(super) struct Schemes<'a> {
+    pub(super) scales: &'a [f32],
+    pub(super) zeros: &'a [f32],
 }
 
 fn compile(compiler: &Compiler<'_>) -> Compiled {
@@ -157,7 +157,7 @@ fn schemes<'a>(inputs: Inputs<'a>, zeros: &'a mut [f32]) -> Result<Schemes<'a>, 
 
 impl State {
     /// Calls `f(x, (scale, zero point), y)` for runs of elements, on any thread.
-    fn for_each_run<X: Sync, Y: Send>(
+    pub(super) fn for_each_run<X: Sync, Y: Send>(
         &self,
         Schemes { scales, zeros }: Schemes<'_>,
         (x, y): (&[X], &mut [Y]),

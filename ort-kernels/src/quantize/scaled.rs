@@ -93,6 +93,57 @@ pub fn dequantize<T: Whole>(
     isa.run(Dequantize { x, scale, zero_point, y });
 }
 
+struct Normalize<'a, X, Y> {
+    x: &'a [X],
+    from: (f32, f32),
+    by: (Factors<'a>, Factors<'a>),
+    to: (f32, f32),
+    y: &'a mut [Y],
+}
+
+impl<X: Whole, Y: QuantizedInt> Task for Normalize<'_, X, Y> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { x, from: (scale, zero), by, to: (y_scale, y_zero), y } = self;
+        let n = y.len();
+        let x = &x[..n];
+        match by {
+            (Factors::One(factor), Factors::One(summand)) => {
+                for i in 0..n {
+                    let value = (x[i].float() - zero) * scale * factor + summand;
+                    y[i] = quantized(value / y_scale, y_zero);
+                }
+            }
+            (Factors::Each(factors), Factors::Each(summands)) => {
+                let (factors, summands) = (&factors[..n], &summands[..n]);
+                for i in 0..n {
+                    let value = (x[i].float() - zero) * scale * factors[i] + summands[i];
+                    y[i] = quantized(value / y_scale, y_zero);
+                }
+            }
+            _ => unreachable!("invariant: equally many factors and summands"),
+        }
+    }
+}
+
+/// `y = quantize(dequantize(x)·factor + summand)`, each step rounded; `schemes` are scale and zero point of `x` and of
+/// `y`, and `by` is factor and summand.
+///
+/// # Panics
+/// If one of them is single and the other is not.
+pub fn normalize<X: Whole, Y: QuantizedInt>(
+    isa: Isa,
+    x: &[X],
+    schemes: [(f32, f32); 2],
+    by: (Factors<'_>, Factors<'_>),
+    y: &mut [Y],
+) {
+    let [from, to] = schemes;
+    isa.run(Normalize { x, from, by, to, y });
+}
+
 per_isa! {
     /// `y = sum · scale · factor + summand`, each step rounded; `next` is factor and summand.
     ///
@@ -160,6 +211,32 @@ mod tests {
             let next = (Factors::Each(&[2.0; 3]), Factors::Each(&[-1.0; 3]));
             scale_and_shift(isa, &sums, Factors::Each(&[0.5; 3]), next, &mut z);
             assert_eq!((y, y), ([2.0, -4.0, 99.0], z));
+        }
+    }
+
+    #[test]
+    fn normalized_bytes_are_those_of_the_steps() {
+        let x: Vec<i8> = (-128..=127).collect();
+        let (factors, summands): (Vec<f32>, Vec<f32>) =
+            x.iter().map(|&i| (f32::from(i) * 0.037, f32::from(i) * -0.011)).unzip();
+        let schemes @ [(scale, zero), (y_scale, y_zero)] = [(0.03, 7.0), (0.011, 120.0)];
+        let bys = [
+            (Factors::One(0.7), Factors::One(-0.4)),
+            (Factors::Each(&factors), Factors::Each(&summands)),
+        ];
+        for (isa, by) in Isa::all().flat_map(|isa| bys.map(|by| (isa, by))) {
+            let (mut floats, mut expected, mut found) = ([0.0; 256], [0_u8; 256], [1_u8; 256]);
+            dequantize(isa, &x, (Factors::One(scale), Factors::One(zero)), &mut floats);
+            for (i, value) in floats.iter_mut().enumerate() {
+                let at = |numbers: Factors<'_>| match numbers {
+                    Factors::One(number) => number,
+                    Factors::Each(numbers) => numbers[i],
+                };
+                *value = *value * at(by.0) + at(by.1);
+            }
+            quantize(isa, &floats, (Factors::One(y_scale), Factors::One(y_zero)), &mut expected);
+            normalize(isa, &x, schemes, by, &mut found);
+            assert_eq!(found, expected, "{isa:?} {by:?}");
         }
     }
 

@@ -7,23 +7,36 @@ use std::sync::Arc;
 use ort_graph::{Dim, Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator, TensorType, Type};
 use ort_tensor::{DType, Inputs, Output, Pace, TensorError, collected, filled, n_elements};
 
+use crate::channels_last::ChannelsLast;
 use crate::floats;
 use crate::infer::{element_flops, expect_dims};
 
 /// The definitions of this file.
-pub const DEFS: &[OpDef] = &[OpDef {
-    domain: "",
-    name: "BatchNormalization",
-    versions: (1, 15),
-    types: DType::is_float,
-    build: BatchNormalization::build,
-}];
+pub const DEFS: &[OpDef] = &[
+    OpDef {
+        domain: "",
+        name: "BatchNormalization",
+        versions: (1, 15),
+        types: DType::is_float,
+        build: |spec| Ok(Arc::new(BatchNormalization::read(spec)?)),
+    },
+    OpDef {
+        domain: "com.ms.internal.nhwc",
+        name: "BatchNormalization",
+        versions: (9, 15),
+        types: DType::is_float,
+        build: BatchNormalization::build_channels_last,
+    },
+];
 
 /// BatchNormalization of `x: [N, C, D…]` (or `[N]`, where C is 1) with `scale`, `b`, `mean` and
 /// `variance: [C]`, all floats, possibly of different types. In training, mean and variance are
 /// those of the batch, and the outputs after `y` are their running averages and themselves.
 ///
-/// Source: ONNX operator set, BatchNormalization-15, and 1 to 14.
+/// That of com.ms.internal.nhwc takes and gives `[N, D…, C]`, and has no training.
+///
+/// Source: ONNX operator set, BatchNormalization-15, and 1 to 14; com.ms.internal.nhwc, BatchNormalization-9 to 15 (ONNX
+/// Runtime 1.31), which ONNX Runtime never writes to a `.onnx` file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchNormalization {
     /// What is added to the variance.
@@ -38,7 +51,15 @@ pub struct BatchNormalization {
 }
 
 impl BatchNormalization {
-    fn build(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+    fn build_channels_last(spec: &NodeSpec<'_>) -> Result<Arc<dyn Operator>, OpError> {
+        let norm = Self::read(spec)?;
+        if norm.is_training || spec.n_outputs > 1 {
+            return Err(OpError::Unsupported { what: "training with the channels last" });
+        }
+        Ok(Arc::new(ChannelsLast(norm)))
+    }
+
+    fn read(spec: &NodeSpec<'_>) -> Result<Self, OpError> {
         let version = spec.since_version;
         if version < 6 {
             spec.ignore("consumed_inputs");
@@ -48,12 +69,12 @@ impl BatchNormalization {
             7..14 => spec.n_outputs > 1,
             _ => spec.flag("training_mode", false)?,
         };
-        Ok(Arc::new(Self {
+        Ok(Self {
             epsilon: spec.float("epsilon")?.unwrap_or(1e-5),
             momentum: spec.float("momentum")?.unwrap_or(0.9),
             is_training,
             is_spatial: version >= 9 || spec.flag("spatial", true)?,
-        }))
+        })
     }
 
     /// The dimensions of the parameters.

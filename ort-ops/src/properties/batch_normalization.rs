@@ -46,6 +46,18 @@ pub(super) fn draw(draw: &mut Draw, dtype: DType) -> Sample {
     }
 }
 
+/// With the channels last, there is no training.
+pub(super) fn draw_channels_last(draw: &mut Draw, dtype: DType) -> Sample {
+    let x = image(draw, dtype);
+    let axis = x.shape().len() - 1;
+    let parameters = parameters(draw, dtype, &x.shape()[axis..]);
+    let inputs = [std::slice::from_ref(&x), &parameters[..]].concat();
+    let (epsilon, written) = epsilon(draw, 1e-5);
+    let batch = Batch { x, parameters, own: vec![axis], epsilon, momentum: None, n_outputs: 1 };
+    let sample = Sample::new(&inputs.iter().collect::<Vec<_>>(), move || batch.outputs());
+    sample.maybe("epsilon", written)
+}
+
 /// From version 15 on the statistics may be of another type.
 fn parameters(draw: &mut Draw, dtype: DType, shape: &[usize]) -> [Tensor; 4] {
     let is_mixed = draw.version >= 15 && dtype.is_float();

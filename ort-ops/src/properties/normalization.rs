@@ -8,6 +8,12 @@ use super::{Array, Cell, Draw, Expected, Property, Sample};
 
 pub(super) const PROPERTIES: &[Property] = &[
     Property::onnx("BatchNormalization", &[1, 6, 7, 9, 14, 15], batch_normalization::draw),
+    Property {
+        domain: "com.ms.internal.nhwc",
+        name: "BatchNormalization",
+        versions: &[9, 14, 15],
+        draw: batch_normalization::draw_channels_last,
+    },
     Property::onnx("GroupNormalization", &[18, 21], group),
     Property::onnx("ImageScaler", &[1], image_scaler),
     Property::onnx("InstanceNormalization", &[1, 6, 22], instance),

@@ -79,12 +79,18 @@ fn scaled(net: &mut Net<'_>, x: &Value) -> Value {
     Value { name, shape: x.shape.clone(), size, error }
 }
 
-pub(super) fn normalized(net: &mut Net<'_>, x: &Value) -> Value {
-    let Some(channels) = x.shape.get(1).copied() else { return x.clone() };
+/// BatchNormalization of images, whose channels may be the last dimension.
+pub(super) fn normalized(net: &mut Net<'_>, x: &Value, is_last: bool) -> Value {
+    let (axis, domain) = match is_last {
+        true => (x.shape.len().saturating_sub(1), "com.ms.internal.nhwc:"),
+        false => (1, ""),
+    };
+    let Some(channels) = x.shape.get(axis).copied() else { return x.clone() };
     let (scale, variance) = (net.positive('w', &[channels]), net.positive('w', &[channels]));
     let (shift, mean) = (net.scaled('w', &[channels], 1), net.scaled('w', &[channels], 1));
     let inputs = [&x.name, &scale.name, &shift.name, &mean.name, &variance.name];
-    let name = net.node("BatchNormalization-15", &inputs.map(String::as_str));
+    let op = format!("{domain}BatchNormalization-15");
+    let name = net.node(&op, &inputs.map(String::as_str));
     // A scale is below 1.5, and a deviation above 0.7.
     let (size, error) = x.after(2.2, 2.2 * x.size.hypot(mean.size) + shift.size);
     Value { name, shape: x.shape.clone(), size, error }
@@ -98,7 +104,7 @@ pub(super) fn epilogue(net: &mut Net<'_>, x: Value) -> Value {
             0 | 1 => function(net, &x),
             2 => sum(net, &x),
             3 => scaled(net, &x),
-            4 => normalized(net, &x),
+            4 => normalized(net, &x, false),
             _ => gated(net, &x),
         };
     }

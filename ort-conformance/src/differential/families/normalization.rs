@@ -69,7 +69,10 @@ pub(super) fn group(net: &mut Net<'_>) -> Vec<Value> {
             (net.node(&op, &inputs), channels / groups * h * w)
         }
         1 => (net.node("InstanceNormalization-6", &inputs), h * w),
-        _ => return vec![normalized(net, &x)],
+        _ => {
+            let is_last = net.draw.one_in(2);
+            return vec![normalized(net, &x, is_last)];
+        }
     };
     let y = Value { name, shape: shape.to_vec(), size: 2.0, error: error(n) };
     vec![if net.draw.one_in(2) { function(net, &y) } else { y }]

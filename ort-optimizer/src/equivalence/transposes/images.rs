@@ -21,6 +21,8 @@ const FORMS: &[&str] = &[
     "g@ = com.microsoft:QLinearGlobalAveragePool-1 [channels_last: 0] ($a, s, z, s, z)
   y@ = com.microsoft:QLinearMul-1 ($a, s, z, g@, s, z, s, z)",
     "f@ = DequantizeLinear-13 ($a, s, z) e@ = Relu-14 (f@) y@ = QuantizeLinear-13 (e@, s, z)",
+    "f@ = DequantizeLinear-13 ($a, s, z) e@ = BatchNormalization-15 (f@, ns, nb, nm, nv)
+  y@ = QuantizeLinear-13 (e@, s, z)",
     "t@ = Transpose-13 [perm: [0, 2, 3, 1]] ($a) r@ = Slice-13 (t@, zero, four, last)
   y@ = Transpose-13 [perm: [0, 3, 1, 2]] (r@)",
 ];
@@ -59,6 +61,10 @@ fn constants() -> String {
   ws = const float[4] [0.5, 0.25, 1, 2]
   wzs = const int8[4] fill 0
   bias = const int32[4] [-3, 2, 0, 7]
+  ns = const float[4] [1, 0.7, -0.3, 2]
+  nb = const float[4] [0.1, -3, 2, 0]
+  nm = const float[4] [5, 0.3, -1, 4]
+  nv = const float[4] [1, 0.6, 3, 0.1]
   c = const uint8[4,1,1] [3, 5, 4, 2]
   zero = const int64[1] [0]
   four = const int64[1] [4]

@@ -6,6 +6,7 @@
 mod attention;
 mod bernoulli;
 mod center_crop_pad;
+mod channels_last;
 mod class_loss;
 mod recurrent;
 mod reduce;
@@ -27,30 +28,36 @@ pub(super) const PASS: Pass = Pass {
     start: || Box::new(Bodies { registry: ort_ops::registry(), of: function_without_kernel }),
 };
 
-/// The same for functions that are newer than the operator set that the model imports: a pass made them.
+/// The same for functions that are newer than the operator set that the model imports, or of a domain that no model
+/// imports: a pass made them.
 pub(super) const NEWER: Pass = Pass {
     name: "NewerFunctionBody",
     start: || Box::new(Bodies { registry: ort_ops::registry(), of: newer_function }),
     ..PASS
 };
 
-/// A function: its operator in ai.onnx, the first version without a kernel, and what writes its body.
+/// A function: its domain and operator, the first version without a kernel, and what writes its body.
 struct Function {
+    domain: &'static str,
     op_type: &'static str,
     since: i32,
     body: fn(&Call<'_>) -> Result<Body, Refusal>,
 }
 
+/// Where ONNX Runtime has operators whose channels are the last dimension: in its own graphs only, not in files.
+const NHWC: &str = "com.ms.internal.nhwc";
+
 const FUNCTIONS: &[Function] = &[
-    Function { op_type: "Attention", since: 25, body: attention::body },
-    Function { op_type: "Bernoulli", since: 1, body: bernoulli::body },
-    Function { op_type: "CausalConvWithState", since: 1, body: recurrent::body },
-    Function { op_type: "CenterCropPad", since: 1, body: center_crop_pad::body },
-    Function { op_type: "LinearAttention", since: 1, body: recurrent::body },
-    Function { op_type: "NegativeLogLikelihoodLoss", since: 1, body: class_loss::body },
-    Function { op_type: "ReduceLogSum", since: 28, body: reduce::body },
-    Function { op_type: "ReduceLogSumExp", since: 28, body: reduce::body },
-    Function { op_type: "SoftmaxCrossEntropyLoss", since: 1, body: class_loss::body },
+    Function { domain: NHWC, op_type: "BatchNormalization", since: 1, body: channels_last::body },
+    Function { domain: "", op_type: "Attention", since: 25, body: attention::body },
+    Function { domain: "", op_type: "Bernoulli", since: 1, body: bernoulli::body },
+    Function { domain: "", op_type: "CausalConvWithState", since: 1, body: recurrent::body },
+    Function { domain: "", op_type: "CenterCropPad", since: 1, body: center_crop_pad::body },
+    Function { domain: "", op_type: "LinearAttention", since: 1, body: recurrent::body },
+    Function { domain: "", op_type: "NegativeLogLikelihoodLoss", since: 1, body: class_loss::body },
+    Function { domain: "", op_type: "ReduceLogSum", since: 28, body: reduce::body },
+    Function { domain: "", op_type: "ReduceLogSumExp", since: 28, body: reduce::body },
+    Function { domain: "", op_type: "SoftmaxCrossEntropyLoss", since: 1, body: class_loss::body },
 ];
 
 /// Operators whose versions compute the same in bodies.
@@ -65,13 +72,16 @@ const ALIKE: &[(&str, &[i64])] = &[
     ("Reshape", &[5, 13, 14]),
     ("Shape", &[1, 13, 15]),
     ("Sub", &[7, 13, 14]),
+    ("Transpose", &[1, 13]),
     ("Where", &[9, 16]),
 ];
 
 /// The function that a node calls.
 fn function_of(node: &Node) -> Option<&'static Function> {
-    let is_called = |function: &&Function| function.op_type == node.op_type;
-    FUNCTIONS.iter().find(is_called).filter(|_| node.domain.is_empty())
+    let is_called = |function: &&Function| {
+        (function.domain, function.op_type) == (&*node.domain, &*node.op_type)
+    };
+    FUNCTIONS.iter().find(is_called)
 }
 
 /// The function of a node without a kernel, whatever the model imports.
@@ -80,7 +90,8 @@ fn function_without_kernel(node: &Node, _imported: i64) -> Option<&'static Funct
 }
 
 fn newer_function(node: &Node, imported: i64) -> Option<&'static Function> {
-    function_of(node).filter(|_| i64::from(node.since_version) > imported)
+    let is_newer = i64::from(node.since_version) > imported;
+    function_of(node).filter(|function| is_newer || function.domain == NHWC)
 }
 
 /// Whether a node calls a function without a kernel.

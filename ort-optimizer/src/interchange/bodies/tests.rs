@@ -196,3 +196,17 @@ fn attention_that_a_pass_made_is_written_out_for_an_older_opset() {
     let same = lower_to_opset(before, &registry(), Some(23)).unwrap();
     assert_eq!(same.node_ids().count(), 3);
 }
+
+#[test]
+fn the_channels_of_a_batch_normalization_return_to_the_second_axis() {
+    for (version, opset) in [(9, 9), (15, 21)] {
+        let statements = format!(
+            "k = const float[3] [0.5, 1, 2]
+             y = com.ms.internal.nhwc:BatchNormalization-{version} [epsilon: 0.25] (x, k, k, k, k)"
+        );
+        assert_lowered("x: float[2,4,5,3]", "y", &statements, opset);
+        let before = parse(&format!("graph(x: float[2,4,5,3]) -> (y) {{ {statements} }}"));
+        let after = lower_to_opset(before, &registry(), Some(opset)).unwrap();
+        assert!(!after.to_string().contains("nhwc"), "{after}");
+    }
+}

@@ -69,6 +69,7 @@ fn standard(op_type: &str) -> Option<Handler> {
         "MatMul" => axes::rows,
         "LayerNormalization" | "RMSNormalization" | "SimplifiedLayerNormalization"
             => |place| axes::trailing_operands(place, place.int("axis", -1)?),
+        "BatchNormalization" => images::batch_norm,
         "MaxPool" => images::max_pool,
         "QLinearConv" => images::conv,
         _ => return None,

@@ -3,6 +3,8 @@
 //! ```text
 //! QLinearConv(x, …) → Transpose[NCHW](QLinearConv[channels_last](Transpose[NHWC](x), …))
 //! MaxPool(x)        → Transpose[NCHW](NhwcMaxPool(Transpose[NHWC](x)))
+//! BatchNormalization(x, …)
+//!                   → Transpose[NCHW](com.ms.internal.nhwc:BatchNormalization(Transpose[NHWC](x), …))
 //! ```
 //!
 //! Whole regions are converted at once, and only where convolutions gain more than the Transposes at the borders cost
@@ -34,7 +36,7 @@ struct NhwcTransformer;
 
 impl Rewrite for NhwcTransformer {
     fn roots(&self) -> Option<Vec<&'static str>> {
-        Some(vec!["QLinearConv", "MaxPool"])
+        Some(vec!["QLinearConv", "MaxPool", "BatchNormalization"])
     }
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {

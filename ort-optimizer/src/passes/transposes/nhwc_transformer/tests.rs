@@ -70,3 +70,38 @@ fn nodes_that_would_be_slower_stay() {
             2 refused: the Transposes around it would cost more than it gains"#]],
     );
 }
+
+#[test]
+fn normalizations_between_convolutions_become_nhwc_with_them() {
+    assert_optimized(
+        super::PASS,
+        &format!(
+            "graph(x: uint8[1,128,8,8]) -> (y) {{{CONSTANTS}
+               k = const float[128] fill 2
+               a = QLinearConv-10 [pads: [1, 1, 1, 1]] (x, s, z, w, s, wz, s, z)
+               b = QLinearConv-10 [group: 128, pads: [1, 1, 1, 1]] (a, s, z, d, s, wz, s, z)
+               c = DequantizeLinear-13 (b, s, z)
+               e = BatchNormalization-15 [epsilon: 0.25] (c, k, k, k, k)
+               f = QuantizeLinear-13 (e, s, z)
+               y = QLinearConv-10 [pads: [1, 1, 1, 1]] (f, s, z, w, s, wz, s, z)
+             }}"
+        ),
+        &expect![[r#"
+            graph(x: uint8[1,128,8,8]) -> (y) {
+              w = const int8[128,128,3,3] fill 3
+              d = const int8[128,1,3,3] fill 3
+              s = const float[] 0.5
+              z = const uint8[] 3
+              wz = const int8[] 0
+              k = const float[128] fill 2
+              value = Transpose-13 [perm: [0, 2, 3, 1]] (x)
+              a_2 = com.microsoft:QLinearConv-1 [channels_last: 1, pads: [1, 1, 1, 1]] (value, s, z, w, s, wz, s, z)
+              b_2 = com.microsoft:QLinearConv-1 [channels_last: 1, group: 128, pads: [1, 1, 1, 1]] (a_2, s, z, d, s, wz, s, z)
+              c_2 = DequantizeLinear-13 (b_2, s, z)
+              e_2 = com.ms.internal.nhwc:BatchNormalization-15 [epsilon: 0.25] (c_2, k, k, k, k)
+              f_2 = QuantizeLinear-13 (e_2, s, z)
+              y_2 = com.microsoft:QLinearConv-1 [channels_last: 1, pads: [1, 1, 1, 1]] (f_2, s, z, w, s, wz, s, z)
+              y = Transpose-13 [perm: [0, 3, 1, 2]] (y_2)
+            }"#]],
+    );
+}
