@@ -56,9 +56,9 @@ impl Lines {
     #[inline(always)]
     fn are_read(&self, i: usize, axis: &Axis) -> bool {
         let from = |tap: usize| i.checked_sub(tap * axis.dilation);
-        (0..axis.kernel).filter_map(from).any(|first| {
-            first.is_multiple_of(axis.stride) && first / axis.stride < self.n_outputs
-        })
+        (0..axis.kernel)
+            .filter_map(from)
+            .any(|first| first.is_multiple_of(axis.stride) && first / axis.stride < self.n_outputs)
     }
 }
 
@@ -214,7 +214,13 @@ impl Columns<'_> {
 
     /// Copies one panel from the lines; runs are its columns, in order.
     #[inline(always)]
-    fn panel(&self, lines: (&Lines, &[[u8; QUAD]]), runs: &[Run], nr: usize, to: &mut [[u8; QUAD]]) {
+    fn panel(
+        &self,
+        lines: (&Lines, &[[u8; QUAD]]),
+        runs: &[Run],
+        nr: usize,
+        to: &mut [[u8; QUAD]],
+    ) {
         let ([axis0, axis1, axis2], (layout, lines)) = (&self.axes, lines);
         let mut row = 0;
         for t0 in 0..axis0.kernel {

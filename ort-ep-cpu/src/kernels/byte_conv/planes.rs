@@ -48,6 +48,16 @@ impl Scratch {
     fn len(self) -> usize {
         self.lines + self.panels + self.ones + self.n_columns + self.sums
     }
+
+    /// Lines, columns and ones; the sums of columns, and sums.
+    fn split(self, scratch: &mut [f32]) -> ([&mut [u8]; 3], [&mut [i32]; 2]) {
+        let (lines, rest) = scratch.split_at_mut(self.lines);
+        let (panels, rest) = rest.split_at_mut(self.panels);
+        let (ones, rest) = rest.split_at_mut(self.ones);
+        let (column_sums, sums) = rest.split_at_mut(self.n_columns);
+        let bytes = [lines, panels, ones].map(bytemuck::cast_slice_mut);
+        (bytes, [column_sums, sums].map(bytemuck::cast_slice_mut))
+    }
 }
 
 /// Elements of scratch per thread: lines, columns, a row of ones, the sums of the columns, and sums.
@@ -109,13 +119,8 @@ fn part<T>(
     let masks_len = row_masks_len(isa, filters, k);
     let a_masks = operands.masks.chunks(masks_len.max(1)).nth(i % kernel.group).unwrap_or_default();
     let lens = Scratch::of(isa, geometry);
-    let (lines, rest) = scratch.split_at_mut(lens.lines);
-    let (panels, rest) = rest.split_at_mut(lens.panels);
-    let (lines, panels) = (bytemuck::cast_slice_mut(lines), bytemuck::cast_slice_mut(panels));
-    let (ones, sums) = rest.split_at_mut(lens.ones);
-    let ones: &mut [u8] = &mut bytemuck::cast_slice_mut(ones)[..k];
-    let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
-    let (column_sums, sums) = sums.split_at_mut(lens.n_columns);
+    let ([lines, panels, ones], [column_sums, sums]) = lens.split(scratch);
+    let ones = &mut ones[..k];
     let has_zeros = kernel.filters.has_zeros();
     if has_zeros {
         fill_ones(ones, channels);
