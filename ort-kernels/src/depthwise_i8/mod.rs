@@ -47,6 +47,8 @@ use crate::Isa;
 
 /// The maximum number of taps of a [`Plane`] or of [`Pixels`]: 11 by 11, or 5 by 5 by 5.
 pub const MAX_TAPS: usize = 128;
+/// The most signed bytes that a weight is split into.
+pub const MAX_PARTS: usize = 3;
 /// Lanes per block; lines of sums are whole blocks.
 pub const LANES: usize = 64;
 /// Taps per instruction.
@@ -130,7 +132,8 @@ pub fn packed_len(n_taps: usize, parts: usize) -> usize {
 /// The number of signed bytes that represent each weight as their sum.
 #[must_use]
 pub fn n_parts(weights: &[i16]) -> usize {
-    let parts = |&weight: &i16| (1..3).find(|&parts| split(weight, parts).1 == 0).unwrap_or(3);
+    let fits = |weight, &parts: &usize| split(weight, parts).1 == 0;
+    let parts = |&weight: &i16| (1..MAX_PARTS).find(|n| fits(weight, n)).unwrap_or(MAX_PARTS);
     weights.iter().map(parts).max().unwrap_or(1)
 }
 

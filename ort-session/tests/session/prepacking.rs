@@ -1,6 +1,6 @@
 //! Without packing, kernels read weights unpacked.
 
-use ort_session::{CacheUse, Level, ModelBytes, Session, SessionBuilder, Tensor};
+use ort_session::{CacheUse, Level, ModelBytes, Pack, Session, SessionBuilder, Tensor};
 use ort_testing::Rng;
 
 use crate::model::of_text;
@@ -66,6 +66,23 @@ const NODES: &[(&str, &str, &[usize])] = &[
          y = DequantizeLinear-13 (p, s, z)",
         &[1, 4, 9, 9],
     ),
+    (
+        "QLinearConv of planes",
+        "w = const uint8[6,1,3,3] fill 200\n s = const float[] 0.0625\n z = const uint8[] 3\n
+         zw = const uint8[] 40\n q = QuantizeLinear-13 (x, s, z)\n
+         p = QLinearConv-10 [kernel_shape: [3, 3], group: 6] (q, s, z, w, s, zw, s, z)\n
+         y = DequantizeLinear-13 (p, s, z)",
+        &[1, 6, 9, 9],
+    ),
+    (
+        "QLinearConv of pixels",
+        "w = const int8[6,1,3,3] fill 3\n s = const float[] 0.0625\n z = const uint8[] 3\n
+         zw = const int8[] 0\n q = QuantizeLinear-13 (x, s, z)\n
+         p = com.microsoft:QLinearConv-1 [kernel_shape: [3, 3], group: 6, channels_last: 1]
+             (q, s, z, w, s, zw, s, z)\n
+         y = DequantizeLinear-13 (p, s, z)",
+        &[1, 9, 9, 6],
+    ),
     // So large that it is packed after all kernels are compiled.
     (
         "ConvInteger",
@@ -103,6 +120,23 @@ fn nothing_is_packed_and_results_agree() {
             let bound = ort_testing::sum_bound(96, 96.0);
             ort_testing::assert_close(&expected, &found, |_| bound);
         }
+    }
+}
+
+#[test]
+fn packed_forms_replace_constants_in_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("packed.ort");
+    for &(name, nodes, shape) in NODES {
+        let dims: Vec<String> = shape.iter().map(usize::to_string).collect();
+        let text = format!("graph(x: float[{}]) -> (y) {{\n{nodes}\n}}", dims.join(","));
+        let session = commit(Session::builder(), &text);
+        let optimized = Session::builder().optimize(ModelBytes::from_vec(of_text(&text))).unwrap();
+        let size = optimized.write_packed(&path, Pack::Replace).unwrap();
+        assert!(size.left_out_bytes > 0, "{name}");
+        let loaded = Session::builder().commit_from_file(&path);
+        let loaded = loaded.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(result(&loaded, shape), result(&session, shape), "{name}");
     }
 }
 

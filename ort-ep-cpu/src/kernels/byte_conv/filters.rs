@@ -2,7 +2,7 @@
 
 use ort_ep::{Packed, Recipe};
 use ort_kernels::depthwise_i8::{
-    self, LANES, MAX_TAPS, n_parts, pack_each, pack_shared, packed_len,
+    self, LANES, MAX_PARTS, MAX_TAPS, n_parts, pack_each, pack_shared, packed_len,
 };
 use ort_kernels::gemm_i8::{Zeros, columns_k, row_masks, row_masks_len, variant};
 use ort_tensor::{collected, filled};
@@ -185,6 +185,16 @@ fn by_tap(filter: &[u8], [channels, taps]: [usize; 2], flip: u8, row: &mut [u8])
     }
 }
 
+/// The quantized values of filters minus their zero points, which have 9 bits.
+fn centered(values: &[u8], taps: usize, (zeros, flip): (&[i32], u8)) -> Option<Vec<i16>> {
+    let weight = |value: u8, zero: i32| i32::from((value ^ flip).cast_signed()) - zero;
+    let filters = values.chunks(taps).zip(zeros);
+    let weights = filters.flat_map(|(filter, &zero)| {
+        filter.iter().map(move |&value| i16::try_from(weight(value, zero)).unwrap_or_default())
+    });
+    collected(weights).ok()
+}
+
 /// Depthwise filters.
 fn depthwise(
     compiler: &Compiler<'_>,
@@ -193,17 +203,13 @@ fn depthwise(
     (kernel, are_channels_last): (&[usize], bool),
 ) -> Option<Form> {
     let taps = kernel.iter().product::<usize>();
-    // Quantized values minus zero points have 9 bits.
-    let centered = |values: &[u8]| {
-        let filters = values.chunks(taps).zip(zeros);
-        let weight = |value: u8, zero: i32| i32::from((value ^ flip).cast_signed()) - zero;
-        let weights = filters.flat_map(|(filter, &zero)| {
-            filter.iter().map(move |&value| i16::try_from(weight(value, zero)).unwrap_or_default())
-        });
-        collected(weights).ok()
+    let weights = match compiler.constant(input)?.view().as_bytes() {
+        Some(values) => Some(centered(values, taps, (zeros, flip))?),
+        None => None,
     };
-    let weights = centered(compiler.constant(input)?.view().as_bytes()?)?;
-    let parts = n_parts(&weights);
+    // If the file has no elements, the number of parts is that of its packed form.
+    let known = weights.as_deref().map(n_parts);
+    let weights = weights.unwrap_or_default();
     let mut sizes = [1; 3];
     sizes[3 - kernel.len()..].copy_from_slice(kernel);
     let order: Vec<_> = depthwise_i8::taps(sizes).collect(); // bounded: by MAX_TAPS
@@ -214,25 +220,30 @@ fn depthwise(
     let is_one = zeros.iter().all(|zero| *zero == zeros[0]);
     let by_filter = if is_one { &zeros[..1] } else { zeros };
     let numbers = by_filter.iter().map(|&zero| u64::from(zero.cast_unsigned()));
-    let layout = [u64::from(are_channels_last), u64::from(flip), parts as u64];
-    let recipe = Recipe {
-        name: if are_channels_last { "depthwise_i8/pixels_by_column" } else { "depthwise_i8" },
-        // bounded: by the filters of an existing constant
-        parameters: layout.into_iter().chain(numbers).collect(),
-        n_bytes: n_lanes * packed_len(n_taps, parts),
+    let pack = |parts: usize| {
+        let layout = [u64::from(are_channels_last), u64::from(flip), parts as u64];
+        let recipe = Recipe {
+            name: if are_channels_last { "depthwise_i8/pixels_by_column" } else { "depthwise_i8" },
+            // bounded: by the filters of an existing constant
+            parameters: layout.into_iter().chain(numbers.clone()).collect(),
+            n_bytes: n_lanes * packed_len(n_taps, parts),
+        };
+        compiler.pack_for_runs(input, &recipe, |_: &[u8], packed| {
+            if are_channels_last {
+                let ordered = weights
+                    .chunks(taps)
+                    .flat_map(|filter| order.iter().map(|tap| tap.map_or(0, |tap| filter[tap])));
+                // bounded: as many as `weights`, and zeros up to the packed length
+                return pack_each(&ordered.collect::<Vec<_>>(), n_taps, parts, packed);
+            }
+            let filters = packed.chunks_exact_mut(packed_len(taps, parts));
+            for (filter, packed) in weights.chunks(taps).zip(filters) {
+                pack_shared(filter, parts, packed);
+            }
+        })
     };
-    let packed = compiler.pack_for_runs(input, &recipe, |_: &[u8], packed| {
-        if are_channels_last {
-            let ordered = weights
-                .chunks(taps)
-                .flat_map(|filter| order.iter().map(|tap| tap.map_or(0, |tap| filter[tap])));
-            // bounded: as many as `weights`, and zeros up to the packed length
-            return pack_each(&ordered.collect::<Vec<_>>(), n_taps, parts, packed);
-        }
-        let filters = packed.chunks_exact_mut(packed_len(taps, parts));
-        for (filter, packed) in weights.chunks(taps).zip(filters) {
-            pack_shared(filter, parts, packed);
-        }
-    })?;
+    let (packed, parts) = (1..=MAX_PARTS)
+        .filter(|parts| known.is_none_or(|known| known == *parts))
+        .find_map(|parts| Some((pack(parts)?, parts)))?;
     Some(Form::Depthwise { packed, parts, are_channels_last })
 }
