@@ -140,6 +140,15 @@ proptest! {
     }
 }
 
+/// Networks that a pass once changed the bits of.
+#[test]
+fn bitwise_passes_keep_every_bit_of_found_networks() {
+    // A ReduceMean whose axes became others.
+    let text = networks::network("double", 11, 7_976_886_743_277_082_867);
+    let options = only(|_, exactness| exactness == Exactness::Bitwise);
+    assert_same(&text, &options, Exactness::Bitwise, 7_976_886_743_277_082_867);
+}
+
 /// Passes that find nothing in random networks, and where they are tested instead.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("NotWhereFusion", "random::graph"),

@@ -2,6 +2,7 @@
 
 use ort_graph::Attr;
 use ort_ops::infer::{normalize_axes, normalize_axis};
+use ort_tensor::DType;
 
 use super::form::{Operand, Place, Side, TransposedNode, numbers};
 use super::perm::Perm;
@@ -73,6 +74,12 @@ pub(super) fn is_order_free(place: &Place<'_>) -> bool {
     place.fact(0).and_then(ort_graph::Fact::dtype).is_some_and(|dtype| dtype.is_integer())
 }
 
+/// Whether the order of additions shows: plain evaluation adds adjacent elements in another order than distant ones. It
+/// accumulates narrower floats in f64, and rounds once.
+fn shows_order(place: &Place<'_>) -> bool {
+    place.fact(0).and_then(ort_graph::Fact::dtype) == Some(DType::F64)
+}
+
 /// The Reduce family. Unless the order of the elements is free, the order of the axes must not change; and adjacent
 /// axes should remain adjacent.
 pub(super) fn reduce(place: &Place<'_>, is_free: fn(&Place<'_>) -> bool) -> Option<TransposedNode> {
@@ -91,7 +98,8 @@ pub(super) fn reduce(place: &Place<'_>, is_free: fn(&Place<'_>) -> bool) -> Opti
     let mut moved: Vec<usize> = axes.iter().map(|&axis| from.axis(axis)).collect();
     let mut before = axes;
     before.sort_unstable();
-    if !is_free(place) && !from.keeps_order(before.iter().copied()) {
+    let keeps_order = from.keeps_order(before.iter().copied()) && !shows_order(place);
+    if !is_free(place) && !keeps_order {
         return None;
     }
     let mut form = place.changing_rank(FIRST, &from, &to)?;
