@@ -37,7 +37,7 @@ const PRODUCTS_A_BYTE: u64 = 256;
 
 /// The bytes that a Transpose moves in the time which a depthwise NHWC convolution saves, for each byte of its result: 7
 /// for 3×3 taps of 56×56 pixels with 48 channels (115 µs in NCHW, 29 µs in NHWC, and 12 µs to move the result; AVX-512
-/// VNNI), more for smaller images, less for 1×1.
+/// VNNI), and more for smaller images. Those of one tap gain nothing.
 const DEPTHWISE_GAIN: u64 = 2;
 
 /// Whether a node may be NHWC.
@@ -66,6 +66,7 @@ pub(super) fn conv(place: &Place<'_>) -> Option<TransposedNode> {
     let n_bytes = n_bytes(place.output(0)?);
     form.gain = match group {
         1 => n_bytes.saturating_mul(products) / PRODUCTS_A_BYTE,
+        _ if products == 1 => 0,
         _ => n_bytes.saturating_mul(DEPTHWISE_GAIN),
     };
     Some(form)
