@@ -1,8 +1,8 @@
 //! An image as B: column `p` holds the inputs of output `p` of a convolution.
 //!
 //! Rows are ordered by tap, then by channel, so that a quad is four channels of a tap. The lines that outputs read are
-//! interleaved first, four channels at a time: with their padding, and split into as many phases as the stride of the
-//! last axis. The quads that a tap reads for adjacent outputs are then contiguous, and panels copy them.
+//! interleaved first, four channels at a time: with their padding, and split into phases. The quads that a tap reads for
+//! adjacent outputs are then contiguous, and panels copy them.
 
 use std::ops::Range;
 
@@ -28,43 +28,62 @@ pub struct Columns<'a> {
 /// Quads that are copied at once.
 const COPIED: usize = 8;
 
-/// The interleaved lines: `[taps of the first axis][lines][channels/4][phases][pitch]` quads.
+/// How the inputs of an axis are laid out: as phases, in which the inputs of adjacent outputs are adjacent.
+#[derive(Clone, Copy)]
+struct Phases {
+    n: usize,
+    /// Inputs per phase.
+    len: usize,
+    /// The distance between the first inputs of two phases.
+    step: usize,
+    /// Whether taps share them: there is one phase per remainder of the stride, instead of one per tap.
+    are_shared: bool,
+}
+
+impl Phases {
+    /// Those that `n` adjacent outputs read, with as few inputs as either way takes.
+    fn of(axis: &Axis, n: usize) -> Self {
+        let &Axis { kernel, stride, dilation, .. } = axis;
+        let len = n.saturating_add((kernel - 1) * dilation / stride);
+        let shared = Self { n: stride.min(axis.reach(1)), len, step: 1, are_shared: true };
+        let apart = Self { n: kernel, len: n, step: dilation, are_shared: false };
+        if apart.total() < shared.total() { apart } else { shared }
+    }
+
+    fn total(&self) -> usize {
+        self.n.saturating_mul(self.len)
+    }
+
+    /// Where the input is that the first output reads with tap `t`.
+    fn tap(&self, axis: &Axis, t: usize) -> usize {
+        let (phase, i) = match self.are_shared {
+            true => (t * axis.dilation % axis.stride, t * axis.dilation / axis.stride),
+            false => (t, 0),
+        };
+        phase * self.len + i
+    }
+}
+
+/// The interleaved lines: `[taps of the first axis][phases of lines][channels/4][phases]` quads.
 #[derive(Clone, Copy)]
 struct Lines {
-    /// Lines of outputs.
-    n_outputs: usize,
-    /// Lines per tap of the first axis.
-    n_inputs: usize,
+    /// The lines, and the quads of four channels of a line.
+    phases: [Phases; 2],
     /// Quads of a line.
     len: usize,
-    /// Quads of four channels of a line.
-    group: usize,
-    /// Quads of a phase.
-    pitch: usize,
 }
 
 impl Lines {
     /// The lines that `n` lines of `width` outputs read.
     fn of([_, axis1, axis2]: &[Axis; 3], channels: usize, (n, width): (usize, usize)) -> Self {
-        let n_inputs = axis1.reach(n);
-        let pitch = width + (axis2.kernel - 1) * axis2.dilation / axis2.stride;
-        let group = pitch * n_phases(axis2);
-        Self { n_outputs: n, n_inputs, len: channels.div_ceil(QUAD) * group, group, pitch }
+        let phases = [Phases::of(axis1, n), Phases::of(axis2, width)];
+        Self { phases, len: channels.div_ceil(QUAD) * phases[1].total() }
     }
 
-    /// Whether an output reads line `i` of the inputs.
-    #[inline(always)]
-    fn are_read(&self, i: usize, axis: &Axis) -> bool {
-        let from = |tap: usize| i.checked_sub(tap * axis.dilation);
-        (0..axis.kernel)
-            .filter_map(from)
-            .any(|first| first.is_multiple_of(axis.stride) && first / axis.stride < self.n_outputs)
+    /// Quads of a tap of the first axis.
+    fn slab(&self) -> usize {
+        self.phases[0].total() * self.len
     }
-}
-
-/// The number of phases of an axis, behind which no tap reads.
-fn n_phases(axis: &Axis) -> usize {
-    axis.stride.min(axis.reach(1))
 }
 
 /// Adjacent columns of a panel that read one line.
@@ -108,7 +127,7 @@ impl Columns<'_> {
             _ => (1, n),
         };
         let lines = Lines::of(axes, channels, (lines.0.min(axis1.output), lines.1));
-        (axis0.kernel * lines.n_inputs * lines.len + COPIED) * QUAD
+        (axis0.kernel * lines.slab() + COPIED) * QUAD
     }
 
     /// The first of these outputs, at most `n`, that [`Columns::pack`] packs at once: of one line if lines are as long, and
@@ -163,22 +182,23 @@ impl Columns<'_> {
     fn lay_out(&self, lines: &Lines, [at0, at1, at2]: [usize; 3], to: &mut [[u8; QUAD]]) {
         let [axis0, axis1, axis2] = &self.axes;
         let plane_len = axis0.input * axis1.input * axis2.input;
-        let slabs = to.chunks_exact_mut(lines.n_inputs * lines.len).take(axis0.kernel);
-        for (t0, slab) in slabs.enumerate() {
+        let [phases1, phases2] = lines.phases;
+        for (t0, slab) in to.chunks_exact_mut(lines.slab()).take(axis0.kernel).enumerate() {
             let i0 = axis0.at(at0, t0);
-            let own = slab.chunks_exact_mut(lines.len).enumerate();
-            for (i, line) in own.filter(|(i, _)| lines.are_read(*i, axis1)) {
-                let i1 = (at1 * axis1.stride + i).checked_sub(axis1.pad[0]);
-                let Some((i0, i1)) = i0.zip(i1.filter(|&i1| i1 < axis1.input)) else {
+            for (i, line) in slab.chunks_exact_mut(lines.len).enumerate() {
+                let (phase, i) = (i / phases1.len, i % phases1.len);
+                let i1 = (at1 + i) * axis1.stride + phase * phases1.step;
+                let i1 = i1.checked_sub(axis1.pad[0]).filter(|&i1| i1 < axis1.input);
+                let Some((i0, i1)) = i0.zip(i1) else {
                     line.fill([self.padding ^ self.flip; QUAD]);
                     continue;
                 };
                 let first = (i0 * axis1.input + i1) * axis2.input;
-                for (group, to) in line.chunks_exact_mut(lines.group).enumerate() {
+                for (group, to) in line.chunks_exact_mut(phases2.total()).enumerate() {
                     let rows = self.rows(group, plane_len);
                     let rows = rows.map(|row| &row[first..][..axis2.input]);
-                    for (phase, to) in to.chunks_exact_mut(lines.pitch).enumerate() {
-                        self.phase(at2 * axis2.stride + phase, rows, to);
+                    for (phase, to) in to.chunks_exact_mut(phases2.len).enumerate() {
+                        self.phase(at2 * axis2.stride + phase * phases2.step, rows, to);
                     }
                 }
             }
@@ -222,13 +242,13 @@ impl Columns<'_> {
         to: &mut [[u8; QUAD]],
     ) {
         let ([axis0, axis1, axis2], (layout, lines)) = (&self.axes, lines);
+        let [phases1, phases2] = layout.phases;
         let mut row = 0;
         for t0 in 0..axis0.kernel {
             for t1 in 0..axis1.kernel {
-                let line = (t0 * layout.n_inputs + t1 * axis1.dilation) * layout.len;
-                for t2 in (0..axis2.kernel).map(|t2| t2 * axis2.dilation) {
-                    let tap = line + t2 % axis2.stride * layout.pitch + t2 / axis2.stride;
-                    for group in (0..layout.len).step_by(layout.group) {
+                let line = t0 * layout.slab() + phases1.tap(axis1, t1) * layout.len;
+                for tap in (0..axis2.kernel).map(|t2| line + phases2.tap(axis2, t2)) {
+                    for group in (0..layout.len).step_by(phases2.total()) {
                         let to = &mut to[row * nr..];
                         for run in runs {
                             copy(&lines[tap + group + run.from..], &mut to[run.at..], run.n);
@@ -283,7 +303,7 @@ impl Task for Packing<'_> {
             while output < own.end {
                 let (line, at) = (output / axis2.output, output % axis2.output);
                 let n = (own.end - output).min(axis2.output - at);
-                let from = (line - first) * axis1.stride * layout.len + at - at2;
+                let from = (line - first) * layout.len + at - at2;
                 runs[n_runs] = Run { at: output - own.start, n, from };
                 (output, n_runs) = (output + n, n_runs + 1);
             }

@@ -292,6 +292,7 @@ fn columns_are_the_inputs_of_outputs() {
         [axis(3, 2, 1, 1, [0, 1]), axis(4, 1, 1, 1, [0, 0]), axis(4, 4, 3, 1, [4, 4])],
         [axis(4, 3, 2, 1, [1, 1]), axis(6, 1, 2, 1, [0, 0]), axis(50, 1, 2, 1, [0, 0])],
         [Axis::UNIT, axis(3, 1, 3, 1, [0, 0]), axis(70, 5, 2, 1, [2, 2])],
+        [Axis::UNIT, axis(4, 3, 1, 30, [30, 30]), axis(5, 2, 3, 50, [40, 41])],
     ] {
         let [a, b, c] = axes;
         let (channels, padding, flip) = (3, 9, 0x80);

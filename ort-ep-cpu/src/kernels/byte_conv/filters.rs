@@ -1,10 +1,12 @@
 //! The weights of a convolution of bytes, packed for the selected algorithm.
 
 use ort_ep::{Packed, Recipe};
+use ort_kernels::Isa;
 use ort_kernels::depthwise_i8::{
     self, LANES, MAX_PARTS, MAX_TAPS, n_parts, pack_each, pack_shared, packed_len,
 };
 use ort_kernels::gemm_i8::{Zeros, columns_k, row_masks, row_masks_len, variant};
+use ort_kernels::transpose::Transposed;
 use ort_tensor::{collected, filled};
 
 use super::{Roles, rows};
@@ -162,7 +164,7 @@ fn rows(
         let (rows, masks) = packed.split_at_mut(len);
         let filters = weights.chunks_exact(channels * taps).zip(rows.chunks_exact_mut(k));
         for (filter, row) in wanted(filters) {
-            by_tap(filter, [channels, taps], flip, row);
+            by_tap(isa, filter, [channels, taps], flip, row);
         }
         if masks_len > 0 {
             let own = if len == 0 { weights } else { &*rows };
@@ -174,14 +176,12 @@ fn rows(
     Some(Form::Rows { packed, len })
 }
 
-/// The weights of a filter by tap, with zeros for missing channels of a quad.
-fn by_tap(filter: &[u8], [channels, taps]: [usize; 2], flip: u8, row: &mut [u8]) {
+/// Writes the weights of a filter by tap to a row of zeros, which remain for missing channels of a quad.
+fn by_tap(isa: Isa, filter: &[u8], [channels, taps]: [usize; 2], flip: u8, row: &mut [u8]) {
     let padded = row.len() / taps;
-    for (tap, row) in row.chunks_exact_mut(padded).enumerate() {
-        let (own, rest) = row.split_at_mut(channels);
-        let weights = filter.iter().skip(tap).step_by(taps);
-        own.iter_mut().zip(weights).for_each(|(to, from)| *to = from ^ flip);
-        rest.fill(0);
+    u8::transpose(isa, [channels, taps], (filter, taps), (row, padded));
+    for tap in row.chunks_exact_mut(padded) {
+        tap[..channels].iter_mut().for_each(|weight| *weight ^= flip);
     }
 }
 
