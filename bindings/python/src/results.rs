@@ -49,11 +49,24 @@ pub(crate) fn unpacked(view: TensorView<'_>) -> PyResult<Tensor> {
 }
 
 fn dict_of(py: Python<'_>, map: Map) -> PyResult<Bound<'_, PyAny>> {
-    let lists = [map.keys, map.values].map(|part| array_of(py, part)?.call_method0("tolist"));
-    let [keys, values] = lists;
+    let (keys, values) = (list_of(py, map.keys)?, list_of(py, map.values)?);
     let dict = PyDict::new(py);
-    for (key, value) in keys?.try_iter()?.zip(values?.try_iter()?) {
-        dict.set_item(key?, value?)?;
+    for (key, value) in keys.iter().zip(values) {
+        dict.set_item(key, value)?;
     }
     Ok(dict.into_any())
+}
+
+/// The elements as Python's numbers and strings.
+fn list_of(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyList>> {
+    let view = tensor.view();
+    if let Ok(numbers) = view.as_slice::<f32>() {
+        PyList::new(py, numbers)
+    } else if let Ok(numbers) = view.as_slice::<i64>() {
+        PyList::new(py, numbers)
+    } else if let Ok(texts) = view.as_strings() {
+        PyList::new(py, texts)
+    } else {
+        Ok(array_of(py, tensor)?.call_method0("tolist")?.cast_into()?)
+    }
 }
