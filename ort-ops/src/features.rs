@@ -36,11 +36,7 @@ impl Rows {
     /// # Errors
     /// If there are more or fewer.
     pub(crate) fn expect_features(&self, expected: usize) -> Result<(), OpError> {
-        if self.n_features == expected {
-            return Ok(());
-        }
-        let what = "the features of a sample and those of the model";
-        Err(OpError::Shapes { what, left: vec![self.n_features], right: vec![expected] })
+        expect_features(self.n_features, expected)
     }
 
     /// The samples in order, each of which takes this many operations, until the run is cancelled.
@@ -59,6 +55,18 @@ impl Rows {
     pub(crate) fn results(&self, width: usize) -> Result<Vec<f64>, OpError> {
         Ok(with_room(self.n.checked_mul(width).ok_or(OpError::TooLarge)?)?)
     }
+}
+
+/// That samples have as many features as the model.
+///
+/// # Errors
+/// If they have not.
+pub fn expect_features(found: usize, expected: usize) -> Result<(), OpError> {
+    if found == expected {
+        return Ok(());
+    }
+    let what = "the features of a sample and those of the model";
+    Err(OpError::Shapes { what, left: vec![found], right: vec![expected] })
 }
 
 /// How many samples a tensor of this shape holds, and how many features each has.

@@ -1,6 +1,7 @@
 //! The final transforms of the scores of classical models.
 
 use ort_graph::{NodeSpec, OpError};
+use ort_tensor::Number;
 
 /// The final transform of the scores of a sample.
 ///
@@ -22,7 +23,7 @@ pub enum PostTransform {
 
 /// How the score of one of two classes becomes a score of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Second {
+pub enum Second {
     /// It is a probability: `[1 - x, x]`.
     Complement,
     /// It is a distance from the border: `[-x, x]`.
@@ -62,12 +63,15 @@ impl PostTransform {
 
     /// Transforms the scores of a sample. A single score is not a distribution over classes: as in ONNX Runtime, only
     /// [`PostTransform::Probit`] changes it.
-    pub(crate) fn apply(self, scores: &mut [f64]) {
+    pub fn apply<T: Number>(self, scores: &mut [T]) {
+        let each = |scores: &mut [T], f: fn(f64) -> f64| {
+            scores.iter_mut().for_each(|x| *x = T::from_f64(f(x.to_f64())));
+        };
         match self {
-            Self::Probit => scores.iter_mut().for_each(|x| *x = probit(*x)),
+            Self::Probit => each(scores, probit),
             _ if scores.len() == 1 => {}
             Self::None => {}
-            Self::Logistic => scores.iter_mut().for_each(|x| *x = logistic(*x)),
+            Self::Logistic => each(scores, logistic),
             Self::Softmax => softmax(scores, |_| true),
             Self::SoftmaxZero => softmax(scores, |x| x.abs() > NEARLY_ZERO),
         }
@@ -75,7 +79,7 @@ impl PostTransform {
 
     /// The scores of both classes from that of the second. As in ONNX Runtime no softmax is taken,
     /// and a probit is a single score: the other column, which ONNX Runtime leaves unwritten, is zero.
-    pub(crate) fn both(self, score: f64, second: Second) -> [f64; 2] {
+    pub fn both(self, score: f64, second: Second) -> [f64; 2] {
         match (self, second) {
             (Self::Probit, _) => [probit(score), 0.0],
             (Self::Logistic, _) => [logistic(-score), logistic(score)],
@@ -111,22 +115,21 @@ fn probit(x: f64) -> f64 {
 
 /// Softmax over the scores that take part; the others get their multiple of `exp(-max)`, which is zero for zero.
 /// Without any participating score the result is NaN.
-fn softmax(scores: &mut [f64], takes_part: impl Fn(f64) -> bool) {
-    let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+fn softmax<T: Number>(scores: &mut [T], takes_part: impl Fn(f64) -> bool) {
+    let max = scores.iter().map(|x| x.to_f64()).fold(f64::NEG_INFINITY, f64::max);
     let mut sum = 0.0;
-    for x in scores.iter_mut() {
-        if takes_part(*x) {
-            *x = (*x - max).exp();
-            sum += *x;
-        } else {
-            *x *= (-max).exp();
-        }
+    for score in scores.iter_mut() {
+        let x = score.to_f64();
+        let is_part = takes_part(x);
+        let x = if is_part { (x - max).exp() } else { x * (-max).exp() };
+        *score = T::from_f64(x);
+        sum += if is_part { x } else { 0.0 };
     }
-    scores.iter_mut().for_each(|x| *x /= sum);
+    scores.iter_mut().for_each(|x| *x = T::from_f64(x.to_f64() / sum));
 }
 
 /// The first of the largest; 0 if there is none.
-pub(crate) fn argmax(scores: &[f64]) -> usize {
+pub fn argmax<T: PartialOrd>(scores: &[T]) -> usize {
     let larger = |best: usize, i: usize| if scores[i] > scores[best] { i } else { best };
     (0..scores.len()).reduce(larger).unwrap_or(0)
 }

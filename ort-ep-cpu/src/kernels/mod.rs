@@ -203,6 +203,7 @@ kernels! {
     hardmax,
     inverse,
     layer_norm,
+    linear_model,
     log_sum_exp,
     lp_normalization,
     lp_pool,

@@ -2,12 +2,13 @@
 
 // collects are bounded: as long as the file's lists, or into room that was asked for
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Pace, Room, filled, with_room};
+use ort_tensor::{DType, Inputs, Number, Output, Pace, Room, filled, with_room};
 
-use super::coupling::couple;
+use super::coupling::Coupling;
 use super::kernel::{Kernel, SupportVectors};
 use crate::features::{Rows, is_feature, n_rows};
 use crate::floats;
@@ -98,7 +99,8 @@ impl SvmClassifier {
         Ok(Arc::new(Self { classes, labels, post_transform: PostTransform::read(spec)? }))
     }
 
-    const fn n_columns(&self) -> usize {
+    /// How many scores a sample has.
+    pub const fn n_columns(&self) -> usize {
         match &self.classes {
             SvmClasses::Pairwise(pairs) if pairs.probabilities.is_none() => match pairs.rho.len() {
                 1 => 2,
@@ -108,37 +110,91 @@ impl SvmClassifier {
         }
     }
 
-    /// The class of a sample; its scores go to `results`.
-    fn classify(&self, row: &[f64], results: &mut Vec<f64>) -> Result<usize, OpError> {
-        let (class, mut scores) = match &self.classes {
-            SvmClasses::Linear { model, border } => {
-                let scores: Vec<f64> = model.scores(row).collect();
-                (border.winner(&scores), scores)
-            }
-            SvmClasses::Pairwise(pairs) => pairs.classify(row, self.labels.n_classes())?,
+    /// How many features a sample has.
+    pub const fn n_features(&self) -> usize {
+        match &self.classes {
+            SvmClasses::Linear { model, .. } => model.n_features(),
+            SvmClasses::Pairwise(pairs) => pairs.support.n_features(),
+        }
+    }
+
+    /// Memory for decisions.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn decision(&self) -> Result<Decision, OpError> {
+        let n = self.labels.n_classes();
+        let (n_wins, n_coupled) = match &self.classes {
+            SvmClasses::Linear { .. } => (0, 0),
+            SvmClasses::Pairwise(pairs) if pairs.probabilities.is_none() => (n, 0),
+            SvmClasses::Pairwise(_) => (n, n),
         };
-        match scores[..] {
+        Ok(Decision { wins: Room::filled(0.0, n_wins)?, coupling: Coupling::new(n_coupled)? })
+    }
+
+    /// The class of a sample from its sums, one for each class or for each pair of classes: of these, the class that
+    /// wins most, the first of equals. Its scores go to `y`.
+    pub fn decide<T: Number, Y: Number>(
+        &self,
+        sums: &[T],
+        decision: &mut Decision,
+        y: &mut [Y],
+    ) -> usize {
+        let write = |y: &mut [Y], scores: &mut dyn Iterator<Item = f64>| {
+            y.iter_mut().zip(scores).for_each(|(y, score)| *y = Y::from_f64(score));
+        };
+        let mut sums_as_f64 = sums.iter().map(|sum| sum.to_f64());
+        let (class, is_coupled) = match &self.classes {
+            SvmClasses::Linear { border, .. } => (border.winner(sums), false),
+            SvmClasses::Pairwise(pairs) => {
+                (pairs.decide(sums, decision), pairs.probabilities.is_some())
+            }
+        };
+        match sums {
+            _ if is_coupled => write(y, &mut decision.coupling.couple().iter().copied()),
             [score] if self.n_columns() == 2 => {
                 let is_raw = self.post_transform == PostTransform::None;
                 let second = if is_raw { Second::Negated } else { Second::Complement };
-                results.extend(self.post_transform.both(score, second));
+                let both = self.post_transform.both(score.to_f64(), second);
+                write(y, &mut both.into_iter());
+                return class;
             }
-            _ => {
-                self.post_transform.apply(&mut scores);
-                results.append(&mut scores);
+            _ => write(y, &mut sums_as_f64),
+        }
+        self.post_transform.apply(y);
+        class
+    }
+
+    /// The sums of a sample.
+    fn sums(&self, row: &[f64], products: &mut Vec<f64>, sums: &mut Vec<f64>) {
+        sums.clear();
+        match &self.classes {
+            SvmClasses::Linear { model, .. } => sums.extend(model.scores(row)),
+            SvmClasses::Pairwise(pairs) => {
+                products.clear();
+                products.extend(pairs.support.products(row));
+                pairs.sums(products, sums);
             }
         }
-        Ok(class)
     }
 }
 
+/// Memory for the decision about a sample.
+#[derive(Debug)]
+pub struct Decision {
+    /// The decisions that each class won.
+    wins: Room<f64>,
+    coupling: Coupling,
+}
+
 impl Border {
-    fn winner(self, scores: &[f64]) -> usize {
+    fn winner<T: Number>(self, scores: &[T]) -> usize {
         let best = argmax(scores);
+        let greatest = scores[best].to_f64();
         let is_past = match self {
             Self::None => false,
-            Self::Zero => scores[best] > 0.0,
-            Self::Half => scores[best] >= 0.5,
+            Self::Zero => greatest > 0.0,
+            Self::Half => greatest >= 0.5,
         };
         if scores.len() == 2 && is_past { 1 } else { best }
     }
@@ -170,34 +226,49 @@ impl Pairwise {
         Ok(Self { support, coefficients, starts, rho, probabilities })
     }
 
-    /// The class that wins most decisions, the first of equals; the scores of the decisions, or the probabilities of
-    /// the classes.
-    fn classify(&self, row: &[f64], n_classes: usize) -> Result<(usize, Vec<f64>), OpError> {
-        let products: Vec<f64> = self.support.products(row).collect();
-        let n_vectors = products.len();
-        let mut wins = Room::filled(0.0, n_classes)?;
-        let mut scores = Vec::new();
-        let weighted = |of: usize, row: usize| {
+    /// The support vectors.
+    pub const fn support(&self) -> &SupportVectors {
+        &self.support
+    }
+
+    /// The offset of each pair of classes.
+    pub const fn rho(&self) -> &[f64] {
+        self.rho.as_slice()
+    }
+
+    /// The weights of each pair of classes: the vectors of the first class, and those of the second.
+    pub fn weights(&self) -> impl Iterator<Item = [(Range<usize>, &[f64]); 2]> {
+        let weights = |of: usize, row: usize| {
             let vectors = self.starts[of]..self.starts[of + 1];
-            let coefficients = &self.coefficients[row * n_vectors..][..n_vectors];
-            dot(&coefficients[vectors.clone()], &products[vectors])
+            let first = row * self.starts[self.starts.len() - 1];
+            (vectors.clone(), &self.coefficients[first + vectors.start..first + vectors.end])
         };
-        for ((i, j), rho) in class_pairs(n_classes).zip(&self.rho) {
-            let score = weighted(i, j - 1) + weighted(j, i) + rho;
-            wins[if score > 0.0 { i } else { j }] += 1.0;
-            scores.push(score);
+        class_pairs(self.starts.len() - 1).map(move |(i, j)| [weights(i, j - 1), weights(j, i)])
+    }
+
+    /// The sum of each pair of classes, from the products with the support vectors.
+    fn sums(&self, products: &[f64], sums: &mut Vec<f64>) {
+        sums.extend(self.weights().zip(&self.rho).map(|([first, second], rho)| {
+            let weighted = |(vectors, weights): (Range<usize>, &[f64])| dot(weights, &products[vectors]);
+            weighted(first) + weighted(second) + rho
+        }));
+    }
+
+    /// The class that wins most decisions, the first of equals; the probabilities of pairs, if there are any, go to the
+    /// coupling.
+    fn decide<T: Number>(&self, sums: &[T], decision: &mut Decision) -> usize {
+        let n_classes = decision.wins.len();
+        decision.wins.fill(0.0);
+        for ((i, j), sum) in class_pairs(n_classes).zip(sums) {
+            decision.wins[if sum.to_f64() > 0.0 { i } else { j }] += 1.0;
         }
-        if let Some(probabilities) = &self.probabilities {
-            let mut r = Room::filled(0.0, n_classes * n_classes)?;
-            for ((i, j), (score, (a, b))) in
-                class_pairs(n_classes).zip(scores.iter().zip(probabilities))
-            {
-                let p = logistic(-(score * a + b)).clamp(1e-7, 1.0 - 1e-7);
-                (r[i * n_classes + j], r[j * n_classes + i]) = (p, 1.0 - p);
-            }
-            scores = couple(&r, n_classes)?.to_vec();
+        let Some(probabilities) = &self.probabilities else { return argmax(&decision.wins) };
+        let r = &mut decision.coupling.r;
+        for ((i, j), (sum, (a, b))) in class_pairs(n_classes).zip(sums.iter().zip(probabilities)) {
+            let p = logistic(-(sum.to_f64() * a + b)).clamp(1e-7, 1.0 - 1e-7);
+            (r[i * n_classes + j], r[j * n_classes + i]) = (p, 1.0 - p);
         }
-        Ok((argmax(&wins), scores))
+        argmax(&decision.wins)
     }
 }
 
@@ -240,17 +311,16 @@ impl Operator for SvmClassifier {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let rows = Rows::read(inputs)?;
-        rows.expect_features(match &self.classes {
-            SvmClasses::Linear { model, .. } => model.n_features(),
-            SvmClasses::Pairwise(pairs) => pairs.support.n_features(),
-        })?;
-        let mut results = rows.results(self.n_columns())?;
+        rows.expect_features(self.n_features())?;
+        let width = self.n_columns();
+        let mut results = Room::filled(0.0, rows.n.checked_mul(width).ok_or(OpError::TooLarge)?)?;
         let mut classes = with_room(rows.n)?;
-        for row in rows.iter(Pace::STEP) {
-            let row = row?;
-            classes.push(self.classify(row, &mut results)?);
+        let (mut products, mut sums, mut decision) = (Vec::new(), Vec::new(), self.decision()?);
+        for (i, row) in rows.iter(Pace::STEP).enumerate() {
+            self.sums(row?, &mut products, &mut sums);
+            classes.push(self.decide(&sums, &mut decision, &mut results[i * width..][..width]));
         }
-        floats::write(outputs, 1, DType::F32, &[rows.n, self.n_columns()], &results)?;
+        floats::write(outputs, 1, DType::F32, &[rows.n, width], &results)?;
         self.labels.write(outputs, &classes)
     }
 }

@@ -101,6 +101,16 @@ impl SupportVectors {
         self.n_features
     }
 
+    /// The vectors, one after another.
+    pub const fn vectors(&self) -> &[f64] {
+        self.vectors.as_slice()
+    }
+
+    /// The kernel.
+    pub const fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
     /// The kernel of a sample, which has as many features, with each vector.
     pub(super) fn products(&self, sample: &[f64]) -> impl Iterator<Item = f64> {
         let vectors = self.vectors.chunks_exact(self.n_features);

@@ -9,7 +9,7 @@ use ort_graph::OpDef;
 
 use crate::features::is_feature;
 
-pub use classifier::{Border, Pairwise, SvmClasses, SvmClassifier};
+pub use classifier::{Border, Decision, Pairwise, SvmClasses, SvmClassifier};
 pub use kernel::{Kernel, KernelKind, SupportVectors};
 pub use regressor::{SvmRegressor, SvmTarget};
 

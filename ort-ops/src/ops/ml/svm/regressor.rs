@@ -71,8 +71,20 @@ impl SvmRegressor {
     }
 }
 
+impl SvmRegressor {
+    /// The result of a sample from its score: for one class, 1 within it and −1 outside.
+    pub const fn result(&self, score: f64) -> f64 {
+        match self.is_one_class {
+            true if score > 0.0 => 1.0,
+            true => -1.0,
+            false => score,
+        }
+    }
+}
+
 impl SvmTarget {
-    const fn n_features(&self) -> usize {
+    /// How many features a sample has.
+    pub const fn n_features(&self) -> usize {
         match self {
             Self::Linear(model) => model.n_features(),
             Self::Kernels { support, .. } => support.n_features(),
@@ -103,12 +115,7 @@ impl Operator for SvmRegressor {
         let mut products = Vec::new();
         for row in rows.iter(Pace::STEP) {
             let row = row?;
-            let score = self.target.score(row, &mut products);
-            results.push(match self.is_one_class {
-                true if score > 0.0 => 1.0,
-                true => -1.0,
-                false => score,
-            });
+            results.push(self.result(self.target.score(row, &mut products)));
         }
         floats::write(outputs, 0, DType::F32, &[rows.n, 1], &results)
     }
