@@ -129,9 +129,15 @@ fn softmax<T: Number>(scores: &mut [T], takes_part: impl Fn(f64) -> bool) {
 }
 
 /// The first of the largest; 0 if there is none.
-pub fn argmax<T: PartialOrd>(scores: &[T]) -> usize {
-    let larger = |best: usize, i: usize| if scores[i] > scores[best] { i } else { best };
-    (0..scores.len()).reduce(larger).unwrap_or(0)
+pub fn argmax<T: Copy + PartialOrd>(scores: &[T]) -> usize {
+    let mut scores = scores.iter().copied().enumerate();
+    let Some(mut best) = scores.next() else { return 0 };
+    for (i, score) in scores {
+        if score > best.1 {
+            best = (i, score);
+        }
+    }
+    best.0
 }
 
 #[cfg(test)]

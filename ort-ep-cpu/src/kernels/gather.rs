@@ -123,16 +123,21 @@ impl GatherKernel {
 
 impl State {
     /// Writes the offsets of runs `first..`; returns whether every index is in range.
-    fn places(&self, indices: Indices<'_>, mut first: usize, mut places: &mut [usize]) -> bool {
-        let mut fit = true;
-        while !places.is_empty() {
+    fn places(&self, indices: Indices<'_>, mut first: usize, places: &mut [usize]) -> bool {
+        // If all groups use the same tuples, offsets are those of the previous group and a group more.
+        let n_looked_up = if self.is_shared { self.n.min(places.len()) } else { places.len() };
+        let (mut rest, mut fit) = (&mut places[..n_looked_up], true);
+        while !rest.is_empty() {
             let (group, tuple) = (first / self.n, first % self.n);
-            let n = places.len().min(self.n - tuple);
-            let (now, rest) = places.split_at_mut(n);
+            let n = rest.len().min(self.n - tuple);
+            let (now, behind) = rest.split_at_mut(n);
             now.fill(group * self.group_bytes);
             let tuple = if self.is_shared { tuple } else { first };
             fit &= indices.add_offsets(&self.axes, tuple, now);
-            (first, places) = (first + n, rest);
+            (first, rest) = (first + n, behind);
+        }
+        for i in n_looked_up..places.len() {
+            places[i] = places[i - self.n] + self.group_bytes;
         }
         fit
     }

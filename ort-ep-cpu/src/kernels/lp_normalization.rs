@@ -61,9 +61,9 @@ impl Kernel for LpNormalizationKernel {
 }
 
 #[derive(Clone, Copy, Default)]
-struct SumOfMagnitudes;
+pub(super) struct SumOfMagnitudes;
 #[derive(Clone, Copy, Default)]
-struct SumOfSquares;
+pub(super) struct SumOfSquares;
 
 macro_rules! sums {
     ($($name:ident: |$x:ident| $term:expr;)*) => { $(
@@ -141,13 +141,13 @@ impl LpNormalizationKernel {
 }
 
 /// `y[i, j] = x[i, j]·factors[i]`.
-struct ScaledRows<'a, T> {
-    x: &'a [T],
-    y: &'a mut [T],
-    factors: &'a [f64],
+pub(super) struct ScaledRows<'a, X, Y> {
+    pub(super) x: &'a [X],
+    pub(super) y: &'a mut [Y],
+    pub(super) factors: &'a [f64],
 }
 
-impl<T: Number> Task for ScaledRows<'_, T> {
+impl<X: Number, Y: Number> Task for ScaledRows<'_, X, Y> {
     type Output = ();
 
     #[inline(always)]
@@ -156,7 +156,7 @@ impl<T: Number> Task for ScaledRows<'_, T> {
         for (i, &factor) in self.factors.iter().enumerate() {
             let (x, y) = (&self.x[i * len..][..len], &mut self.y[i * len..][..len]);
             for (y, x) in y.iter_mut().zip(x) {
-                *y = T::from_f64(x.to_f64() * factor);
+                *y = Y::from_f64(x.to_f64() * factor);
             }
         }
     }

@@ -221,6 +221,7 @@ kernels! {
     nchwc_upsample,
     non_max_suppression,
     non_zero,
+    normalizer,
     pad,
     pool,
     qmoe,

@@ -82,25 +82,41 @@ fn add_dots<E: Element, const FMA: bool>(
 
 /// Chains of a dot product: four registers of f64.
 const CHAINS: usize = 32;
+/// Chains of what is left: one register.
+const FEW: usize = 8;
 
-/// `Σ x[k]·y[k]`: one chain for each remainder of the index, then the rest.
+/// `Σ x[k]·y[k]`: one chain for each remainder of the index, which are added pairwise, first those half of them apart.
+/// What does not fill all chains continues the first.
 #[inline(always)]
 fn dot<E: Element, const FMA: bool>(x: &[E], y: &[E]) -> E {
-    let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<CHAINS>(), y.as_chunks::<CHAINS>());
+    let ((xs, x), (ys, y)) = (x.as_chunks::<CHAINS>(), y.as_chunks::<CHAINS>());
     let mut chains = [E::zeroed(); CHAINS];
     for (x, y) in xs.iter().zip(ys) {
         for i in 0..CHAINS {
             chains[i] = E::mul_add::<FMA>(x[i], y[i], chains[i]);
         }
     }
-    let mut sum = E::zeroed();
-    for chain in chains {
-        sum = E::mul_add::<FMA>(E::ONE, chain, sum);
+    for half in [CHAINS / 2, FEW] {
+        let (low, high) = chains.split_at_mut(half);
+        for i in 0..half {
+            low[i] = E::mul_add::<FMA>(E::ONE, high[i], low[i]);
+        }
     }
-    for (x, y) in x_rest.iter().zip(y_rest) {
-        sum = E::mul_add::<FMA>(*x, *y, sum);
+    let ((xs, x), (ys, y)) = (x.as_chunks::<FEW>(), y.as_chunks::<FEW>());
+    for (x, y) in xs.iter().zip(ys) {
+        for i in 0..FEW {
+            chains[i] = E::mul_add::<FMA>(x[i], y[i], chains[i]);
+        }
     }
-    sum
+    for ((chain, x), y) in chains.iter_mut().zip(x).zip(y) {
+        *chain = E::mul_add::<FMA>(*x, *y, *chain);
+    }
+    for half in [FEW / 2, FEW / 4, 1] {
+        for i in 0..half {
+            chains[i] = E::mul_add::<FMA>(E::ONE, chains[i + half], chains[i]);
+        }
+    }
+    chains[0]
 }
 
 /// The same of integers, whose sums have the same bits in any order: the compiler finds the best.

@@ -7,6 +7,7 @@ mod epilogue;
 mod fourier;
 mod images;
 mod indexed;
+mod linear;
 mod low_bits;
 mod movement;
 mod normalization;
@@ -130,6 +131,10 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "MoE", draw: product::experts },
     Family { name: "losses", draw: reduction::class_loss },
     Family { name: "MaxpoolWithMask", draw: pool::masked },
+    Family { name: "LinearRegressor", draw: linear::regressor },
+    Family { name: "LinearClassifier", draw: linear::classifier },
+    Family { name: "support vectors", draw: linear::support_vectors },
+    Family { name: "Normalizer", draw: linear::normalizer },
 ];
 
 /// A case of a family.

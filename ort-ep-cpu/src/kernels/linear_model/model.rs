@@ -20,6 +20,9 @@ use super::support::Real;
 /// The most weights of pairs of classes, as a multiple of the coefficients: half the number of classes.
 const MOST_ZEROS: usize = 32;
 
+/// The scores of a short row, at most.
+const SHORT: usize = 16;
+
 /// What is made of the sums.
 #[derive(Clone, Copy)]
 pub(super) enum Model<'a> {
@@ -202,12 +205,26 @@ impl<'a> Model<'a> {
 /// Transforms rows of `len` scores.
 fn transform(isa: Isa, how: PostTransform, y: &mut [f32], len: usize) {
     match how {
+        PostTransform::Softmax if len > 1 && len <= SHORT => softmax_of_short_rows(isa, y, len),
         PostTransform::Softmax if len > 1 => {
             vec::softmax_rows(isa, vec::Rows { x: None, y, len }, vec::SoftmaxForm::Direct);
         }
         PostTransform::Logistic if len > 1 => vec::sigmoid(isa, y),
         PostTransform::None => {}
         _ => y.chunks_exact_mut(len).for_each(|scores| how.apply(scores)),
+    }
+}
+
+/// Softmax of rows of `len` scores, whose exponentials are taken together.
+fn softmax_of_short_rows(isa: Isa, y: &mut [f32], len: usize) {
+    for row in y.chunks_exact_mut(len) {
+        let greatest = row.iter().copied().fold(f32::NEG_INFINITY, vec::greater);
+        row.iter_mut().for_each(|x| *x -= greatest);
+    }
+    vec::exp(isa, y);
+    for row in y.chunks_exact_mut(len) {
+        let factor = 1.0 / row.iter().sum::<f32>();
+        row.iter_mut().for_each(|x| *x *= factor);
     }
 }
 

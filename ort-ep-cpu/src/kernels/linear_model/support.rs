@@ -1,5 +1,7 @@
 //! The kernels of samples with support vectors, which are transposed to panels: [`ROWS`] samples meet a panel at a time.
 
+use std::ops::Range;
+
 use ort_kernels::vec::{self, FunctionF64, Lane};
 use ort_kernels::{Isa, Task};
 use ort_ops::ops::ml::svm::{KernelKind, SupportVectors};
@@ -131,7 +133,18 @@ impl<T: Real> Support<T> {
             KernelKind::Linear => {}
             KernelKind::Rbf => T::exp(isa, y),
             KernelKind::Sigmoid => T::tanh(isa, y),
-            KernelKind::Poly => T::pow(isa, y, self.degree),
+            KernelKind::Poly => self.power(isa, y),
+        }
+    }
+
+    /// The power of the degree, which is mostly 2 or 3.
+    fn power(&self, isa: Isa, y: &mut [T]) {
+        if self.degree == 2.0 {
+            vec::each_in_place(isa, y, |x| x.times(x));
+        } else if self.degree == 3.0 {
+            vec::each_in_place(isa, y, |x| x.times(x).times(x));
+        } else {
+            T::pow(isa, y, self.degree);
         }
     }
 }
@@ -150,51 +163,64 @@ impl<T: Real, const IS_DIFFERENCE: bool> Task for Products<'_, T, IS_DIFFERENCE>
     fn run<const FMA: bool>(self) {
         let Self { support, x, y } = self;
         let len = support.n_features;
-        let (m, mut sums) = (x.len() / len, [[T::default(); NR]; ROWS]);
+        let m = x.len() / len;
         let n = y.len() / m.max(1);
         for (i, panel) in support.panels.chunks_exact(len * NR).enumerate() {
             if go_on().is_err() {
                 return;
             }
             let (panel, _) = panel.as_chunks::<NR>();
+            let tile = Tile { panel, factor: support.factor, offset: support.offset };
             let columns = i * NR..n.min((i + 1) * NR);
-            for first in (0..m).step_by(ROWS) {
-                let rows = ROWS.min(m - first);
-                let x = &x[first * len..][..rows * len];
-                if rows == ROWS {
-                    tile::<T, FMA, IS_DIFFERENCE, ROWS>(x, panel, &mut sums);
-                } else {
-                    for (x, sums) in x.chunks_exact(len).zip(sums.chunks_exact_mut(1)) {
-                        tile::<T, FMA, IS_DIFFERENCE, 1>(x, panel, sums);
-                    }
-                }
-                for (row, sums) in sums[..rows].iter().enumerate() {
-                    let y = &mut y[(first + row) * n..][columns.clone()];
-                    for (y, sum) in y.iter_mut().zip(sums) {
-                        *y = sum.scaled(support.factor, support.offset);
-                    }
-                }
+            let n_whole = m - m % ROWS;
+            let (whole, rest) = x.split_at(n_whole * len);
+            for (i, x) in whole.chunks_exact(len * ROWS).enumerate() {
+                let y = &mut y[i * ROWS * n..][..ROWS * n];
+                tile.write::<FMA, IS_DIFFERENCE, ROWS>(x, y, (n, columns.clone()));
+            }
+            for (i, x) in rest.chunks_exact(len).enumerate() {
+                let y = &mut y[(n_whole + i) * n..][..n];
+                tile.write::<FMA, IS_DIFFERENCE, 1>(x, y, (n, columns.clone()));
             }
         }
     }
 }
 
-/// The sums of `R` samples with the vectors of a panel.
-#[inline(always)]
-fn tile<T: Real, const FMA: bool, const IS_DIFFERENCE: bool, const R: usize>(
-    x: &[T],
-    panel: &[[T; NR]],
-    y: &mut [[T; NR]],
-) {
-    let len = panel.len();
-    let rows: [&[T]; R] = std::array::from_fn(|row| &x[row * len..][..len]);
-    let mut sums = [[T::default(); NR]; R];
-    for (f, panel) in panel.iter().enumerate() {
-        for (sums, x) in sums.iter_mut().zip(rows) {
-            for (sum, v) in sums.iter_mut().zip(panel) {
-                *sum = sum.add::<FMA, IS_DIFFERENCE>(x[f], *v);
+/// A panel, and what sums are scaled to.
+struct Tile<'a, T> {
+    panel: &'a [[T; NR]],
+    factor: T,
+    offset: T,
+}
+
+impl<T: Real> Tile<'_, T> {
+    /// Writes the scaled sums of `R` samples to `columns` of rows of `n`.
+    #[inline(always)]
+    fn write<const FMA: bool, const IS_DIFFERENCE: bool, const R: usize>(
+        &self,
+        x: &[T],
+        y: &mut [T],
+        (n, columns): (usize, Range<usize>),
+    ) {
+        let len = self.panel.len();
+        let mut rows = [x; R];
+        for (i, row) in rows.iter_mut().enumerate() {
+            *row = &x[i * len..][..len];
+        }
+        let mut sums = [[T::default(); NR]; R];
+        for (f, panel) in self.panel.iter().enumerate() {
+            for (sums, x) in sums.iter_mut().zip(rows) {
+                for (sum, v) in sums.iter_mut().zip(panel) {
+                    *sum = sum.add::<FMA, IS_DIFFERENCE>(x[f], *v);
+                }
             }
         }
+        for (y, sums) in y.chunks_exact_mut(n).zip(&mut sums) {
+            for sum in sums.iter_mut() {
+                *sum = sum.scaled(self.factor, self.offset);
+            }
+            let y = &mut y[columns.clone()];
+            y.copy_from_slice(&sums[..y.len()]);
+        }
     }
-    y[..R].copy_from_slice(&sums);
 }

@@ -136,9 +136,12 @@ fn of_clip(op: &Clip) -> Function {
 
 fn of_pow(graph: &Graph, id: NodeId) -> Option<Function> {
     op::<Pow>(graph, id)?;
-    let exponent = graph.constant(graph.get_node(id)?.inputs.get(1).copied().flatten()?)?;
+    let input = |i: usize| graph.get_node(id)?.inputs.get(i).copied().flatten();
+    let exponent = graph.constant(input(1)?)?;
     // A shape of higher rank would broadcast the base.
-    let exponent = (exponent.shape().is_empty() && !exponent.is_released()).then_some(exponent)?;
+    let rank = graph.fact(input(0)?).dims().map_or(0, <[_]>::len);
+    let is_one = exponent.len() == 1 && exponent.shape().len() <= rank;
+    let exponent = (is_one && !exponent.is_released()).then_some(exponent)?;
     let e = with_dtype!(exponent.dtype(), number,
         T => exponent.as_slice::<T>().ok()?.first().map(|&e| Number::to_f64(e)), else => None)?;
     let narrow = <f32 as Number>::from_f64(e);

@@ -165,7 +165,13 @@ impl Convolutional {
         let down = self.writer.constant(&[4, c, 1, 1], [-0.5, 0.5]);
         let up = self.writer.constant(&[c, 4, 1, 1], [-0.5, 0.5]);
         let hidden = self.writer.node("Conv-11", &[&squeezed.name, &down]);
-        let hidden = self.writer.node("Relu-14", &[&hidden]);
+        let hidden = if self.writer.chance(3) {
+            let flat = self.writer.node("Squeeze-11 [axes: [-1]]", &[&hidden]);
+            let flat = self.writer.node("Relu-14", &[&flat]);
+            self.writer.node("Unsqueeze-11 [axes: [3]]", &[&flat])
+        } else {
+            self.writer.node("Relu-14", &[&hidden])
+        };
         let gate = self.writer.node("Conv-11", &[&hidden, &up]);
         let gate = match self.writer.rng.below(3) {
             0 => self.writer.node("Sigmoid-13", &[&gate]),

@@ -21,6 +21,7 @@ passes! {
     pad_elimination,
     pre_shape_node_elimination,
     unsqueeze_elimination,
+    squeeze_reorder,
     reshape_chain_fusion,
     reshape_elimination,
     not_where_fusion,
