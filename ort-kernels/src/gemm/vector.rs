@@ -45,12 +45,21 @@ macro_rules! of_element {
                 add_chunks::<$element, FMA, TOGETHER, LANES>(left, b, c);
             }
 
+            // Column by column of B, for all rows. A function that is passed as a value would not be inlined.
             pub(super) fn $add_dots<FMA>(
                 left: (&Matrix<'_, $element>, $element),
                 b: &Matrix<'_, $element>,
                 c: &mut [&mut [$element]],
             ) {
-                add_dots::<$element, FMA>(left, b, c, $dot::<$element, FMA>);
+                let (a, alpha) = left;
+                let width = c.first().map_or(0, |c| c.len());
+                for j in 0..width {
+                    let column = &b.from(0, j)[..a.columns];
+                    for (i, c) in c.iter_mut().enumerate() {
+                        let sum = $dot::<$element, FMA>(&a.from(i, 0)[..a.columns], column);
+                        c[j] = <$element as Element>::mul_add::<FMA>(alpha, sum, c[j]);
+                    }
+                }
             }
         }
     )+};
@@ -60,24 +69,6 @@ of_element! {
     f64: add_products_f64, add_dots_f64 by dot;
     i32: add_products_i32, add_dots_i32 by exact_dot;
     i64: add_products_i64, add_dots_i64 by exact_dot;
-}
-
-/// Column by column of B, for all rows.
-#[inline(always)]
-fn add_dots<E: Element, const FMA: bool>(
-    (a, alpha): (&Matrix<'_, E>, E),
-    b: &Matrix<'_, E>,
-    c: &mut [&mut [E]],
-    dot: impl Fn(&[E], &[E]) -> E,
-) {
-    let width = c.first().map_or(0, |c| c.len());
-    for j in 0..width {
-        let column = &b.from(0, j)[..a.columns];
-        for (i, c) in c.iter_mut().enumerate() {
-            let sum = dot(&a.from(i, 0)[..a.columns], column);
-            c[j] = E::mul_add::<FMA>(alpha, sum, c[j]);
-        }
-    }
 }
 
 /// Chains of a dot product: four registers of f64.

@@ -69,22 +69,18 @@ impl<K: Key> Layout<K> {
         let n_keys = self.n_keys();
         let n_whole = keys.len() / (LANES * n_keys);
         let (groups, singles) = keys.split_at_mut(n_whole * LANES * n_keys);
-        let sample = |i: usize| &x[i * n_features..][..n_features];
+        let samples = |i: usize, n: usize| &x[i * n_features..][..n * n_features];
         for (group, keys) in groups.chunks_exact_mut(LANES * n_keys).enumerate() {
-            for lane in 0..LANES {
-                let lanes = keys.as_chunks_mut::<LANES>().0.iter_mut().map(|keys| &mut keys[lane]);
-                self.sample_keys(sample(group * LANES + lane), lanes);
+            let x = samples(group * LANES, LANES);
+            for (column, keys) in self.columns.iter().zip(keys.as_chunks_mut::<LANES>().0) {
+                for (x, key) in x.chunks_exact(n_features).zip(keys) {
+                    *key = column.key(x);
+                }
             }
         }
         for (i, keys) in singles.chunks_exact_mut(n_keys).enumerate() {
-            self.sample_keys(sample(n_whole * LANES + i), keys.iter_mut());
-        }
-    }
-
-    fn sample_keys<'k, T: Number>(&self, x: &[T], keys: impl Iterator<Item = &'k mut K>) {
-        for (column, key) in self.columns.iter().zip(keys) {
-            let nan = if column.is_nan_first { K::NAN_FIRST } else { K::NAN_LAST };
-            *key = K::of(x[column.feature as usize].to_f64(), nan);
+            let x = samples(n_whole * LANES + i, 1);
+            self.columns.iter().zip(keys).for_each(|(column, key)| *key = column.key(x));
         }
     }
 

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use ort_kernels::trees::Key;
 use ort_ops::forest::{Branch, Child, Forest, Node, Test};
+use ort_tensor::Number;
 
 /// The next node of a walk.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,15 @@ pub(super) struct Split<K> {
 pub(super) struct Column {
     pub(super) feature: u32,
     pub(super) is_nan_first: bool,
+}
+
+impl Column {
+    /// The key of the feature of a sample.
+    #[inline(always)]
+    pub(super) fn key<T: Number, K: Key>(self, x: &[T]) -> K {
+        let nan = if self.is_nan_first { K::NAN_FIRST } else { K::NAN_LAST };
+        K::of(x[self.feature as usize].to_f64(), nan)
+    }
 }
 
 /// The comparisons of a forest: those of its branches, in their order, then the other data they need.

@@ -1,7 +1,5 @@
 //! The kernels of samples with support vectors, which are transposed to panels: [`ROWS`] samples meet a panel at a time.
 
-use std::ops::Range;
-
 use ort_kernels::vec::{self, FunctionF64, Lane};
 use ort_kernels::{Isa, Task};
 use ort_ops::ops::ml::svm::{KernelKind, SupportVectors};
@@ -12,7 +10,7 @@ use crate::summand::Summand;
 /// Samples that meet a panel at a time.
 const ROWS: usize = 4;
 /// Vectors of a panel.
-const NR: usize = 32;
+const NR: usize = 16;
 
 /// f32 or f64: what sums are computed in.
 pub(super) trait Real: Summand + Number {
@@ -137,6 +135,20 @@ impl<T: Real> Support<T> {
         }
     }
 
+    /// Writes the scaled sums of a sample, of the last panel as many as there are vectors.
+    #[inline(always)]
+    fn write(&self, sums: &[T; NR], y: &mut [T]) {
+        if let Ok(y) = <&mut [T; NR]>::try_from(&mut *y) {
+            for i in 0..NR {
+                y[i] = sums[i].scaled(self.factor, self.offset);
+            }
+        } else {
+            for (y, sum) in y.iter_mut().zip(sums) {
+                *y = sum.scaled(self.factor, self.offset);
+            }
+        }
+    }
+
     /// The power of the degree, which is mostly 2 or 3.
     fn power(&self, isa: Isa, y: &mut [T]) {
         if self.degree == 2.0 {
@@ -170,57 +182,44 @@ impl<T: Real, const IS_DIFFERENCE: bool> Task for Products<'_, T, IS_DIFFERENCE>
                 return;
             }
             let (panel, _) = panel.as_chunks::<NR>();
-            let tile = Tile { panel, factor: support.factor, offset: support.offset };
             let columns = i * NR..n.min((i + 1) * NR);
-            let n_whole = m - m % ROWS;
-            let (whole, rest) = x.split_at(n_whole * len);
-            for (i, x) in whole.chunks_exact(len * ROWS).enumerate() {
-                let y = &mut y[i * ROWS * n..][..ROWS * n];
-                tile.write::<FMA, IS_DIFFERENCE, ROWS>(x, y, (n, columns.clone()));
-            }
-            for (i, x) in rest.chunks_exact(len).enumerate() {
-                let y = &mut y[(n_whole + i) * n..][..n];
-                tile.write::<FMA, IS_DIFFERENCE, 1>(x, y, (n, columns.clone()));
-            }
-        }
-    }
-}
-
-/// A panel, and what sums are scaled to.
-struct Tile<'a, T> {
-    panel: &'a [[T; NR]],
-    factor: T,
-    offset: T,
-}
-
-impl<T: Real> Tile<'_, T> {
-    /// Writes the scaled sums of `R` samples to `columns` of rows of `n`.
-    #[inline(always)]
-    fn write<const FMA: bool, const IS_DIFFERENCE: bool, const R: usize>(
-        &self,
-        x: &[T],
-        y: &mut [T],
-        (n, columns): (usize, Range<usize>),
-    ) {
-        let len = self.panel.len();
-        let mut rows = [x; R];
-        for (i, row) in rows.iter_mut().enumerate() {
-            *row = &x[i * len..][..len];
-        }
-        let mut sums = [[T::default(); NR]; R];
-        for (f, panel) in self.panel.iter().enumerate() {
-            for (sums, x) in sums.iter_mut().zip(rows) {
-                for (sum, v) in sums.iter_mut().zip(panel) {
-                    *sum = sum.add::<FMA, IS_DIFFERENCE>(x[f], *v);
+            for first in (0..m).step_by(ROWS) {
+                let rows = ROWS.min(m - first);
+                let (x, y) = (&x[first * len..][..rows * len], &mut y[first * n..][..rows * n]);
+                if rows == ROWS {
+                    let mut samples = [x; ROWS];
+                    for row in 0..ROWS {
+                        samples[row] = &x[row * len..][..len];
+                    }
+                    let sums = tile::<T, FMA, IS_DIFFERENCE, ROWS>(&samples, panel);
+                    for row in 0..ROWS {
+                        support.write(&sums[row], &mut y[row * n..][columns.clone()]);
+                    }
+                } else {
+                    for (x, y) in x.chunks_exact(len).zip(y.chunks_exact_mut(n)) {
+                        let sums = tile::<T, FMA, IS_DIFFERENCE, 1>(&[x], panel);
+                        support.write(&sums[0], &mut y[columns.clone()]);
+                    }
                 }
             }
         }
-        for (y, sums) in y.chunks_exact_mut(n).zip(&mut sums) {
-            for sum in sums.iter_mut() {
-                *sum = sum.scaled(self.factor, self.offset);
+    }
+}
+
+/// The sums of `R` samples with the vectors of a panel. Written as loops over indices, which are unrolled.
+#[inline(always)]
+fn tile<T: Real, const FMA: bool, const IS_DIFFERENCE: bool, const R: usize>(
+    samples: &[&[T]; R],
+    panel: &[[T; NR]],
+) -> [[T; NR]; R] {
+    let mut sums = [[T::default(); NR]; R];
+    for (feature, panel) in panel.iter().enumerate() {
+        for row in 0..R {
+            let x = samples[row][feature];
+            for i in 0..NR {
+                sums[row][i] = sums[row][i].add::<FMA, IS_DIFFERENCE>(x, panel[i]);
             }
-            let y = &mut y[columns.clone()];
-            y.copy_from_slice(&sums[..y.len()]);
         }
     }
+    sums
 }
