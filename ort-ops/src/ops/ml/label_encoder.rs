@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Room, Tensor, move_elements};
+use ort_tensor::{DType, Inputs, Output, Tensor, move_elements};
 
 use crate::elementwise::shaped_like_first;
 use crate::vocabulary::{Vocabulary, pick};
@@ -126,10 +126,11 @@ impl Operator for LabelEncoder {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let default = self.values.len().saturating_sub(1);
-        let places = self.keys.find(x)?.into_iter().map(|place| place.or(Some(default)));
         let y = outputs[0].tensor(self.values.dtype(), x.shape())?;
-        Ok(pick(self.values.view(), &Room::of(places)?, y)?)
+        // Unknown elements have the index after the last, where the default is.
+        Ok(move_elements!(self.values.view() => y, |values, y| {
+            self.keys.find_each(x, y, |y, place| y.clone_from(&values[place]))
+        })?)
     }
 }
 
