@@ -86,9 +86,10 @@ impl Vocabulary {
         y: &mut [T],
         mut write: impl FnMut(&mut T, usize),
     ) -> Result<(), TensorError> {
-        let mut rest = y.iter_mut();
+        let mut rest = y;
         self.find_blocks(x, |places| {
-            places.iter().zip(&mut rest).for_each(|(&place, y)| write(y, place));
+            let y = rest.split_off_mut(..places.len()).unwrap_or_default();
+            y.iter_mut().zip(places).for_each(|(y, &place)| write(y, place));
             Ok(())
         })
     }
@@ -161,7 +162,7 @@ impl Vocabulary {
         let places = places.iter_mut().zip(x);
         match &self.places {
             Places::Table(keys) => places.for_each(|(place, x)| {
-                *place = x.and_then(|x| keys.find(x)).unwrap_or(unknown);
+                *place = x.map_or(keys.unknown(), |x| keys.find(x));
             }),
             Places::Numbers(keys) => places.for_each(|(place, x)| {
                 *place = x.and_then(|x| keys.get(&integer_key(x)).copied()).unwrap_or(unknown);
@@ -175,7 +176,7 @@ impl Vocabulary {
         let places = places.iter_mut().zip(x);
         match &self.places {
             Places::Table(keys) => places.for_each(|(place, x)| {
-                *place = keys.find_float(x).unwrap_or(unknown);
+                *place = keys.find_float(x);
             }),
             Places::Numbers(keys) => places.for_each(|(place, x)| {
                 *place = keys.get(&float_key(x)).copied().unwrap_or(unknown);

@@ -8,6 +8,7 @@ from conftest import unary
 from onnx import TensorProto
 
 import ort_rs
+from ort_rs.capi.onnxruntime_pybind11_state import InvalidArgument
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def test_texts_of_arrays(identity, array, expected):
     [np.array(["\ud800"]), np.array(["\ud800"], object), np.array([b"\xff"]), np.array([b"\xff"], object)],
 )
 def test_what_is_no_text_is_an_error(identity, array):
-    with pytest.raises((ort_rs.InvalidArgument, UnicodeEncodeError)):
+    with pytest.raises((InvalidArgument, UnicodeEncodeError)):
         identity.run(None, {"x": array})
 
 

@@ -6,16 +6,19 @@ use ort_tensor::{TensorError, filled, with_room};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
     first: i64,
-    /// For each number from the first on its index, or [`NONE`].
+    /// The index of each number from the first on.
     places: Vec<u32>,
     /// The index of NaN.
     nan: u32,
+    /// The index of what is no key: the number of keys.
+    unknown: u32,
 }
 
-const NONE: u32 = u32::MAX;
+/// 1.5·2⁵². A float of less than 2⁵¹ plus this is rounded to an integer, which is in the lower bits.
+const ROUNDING: f64 = 6_755_399_441_055_744.0;
 
-/// Whole numbers of less than this size are exact in every arithmetic here.
-const EXACT: u64 = 1 << 53;
+/// Floats of less than this size are looked up exactly.
+const EXACT: u64 = 1 << 51;
 
 impl Table {
     /// The most numbers that a table of `n` keys covers: it takes about as much memory as a hash map of them.
@@ -35,11 +38,12 @@ impl Table {
         else {
             return Ok(None);
         };
-        // A smaller number of keys makes all indices fit.
-        if len > Self::most(keys.len()) || u32::try_from(keys.len()).is_err() {
+        let Some(unknown) =
+            u32::try_from(keys.len()).ok().filter(|_| len <= Self::most(keys.len()))
+        else {
             return Ok(None);
-        }
-        let mut table = Self { first, places: filled(NONE, len)?, nan: NONE };
+        };
+        let mut table = Self { first, places: filled(unknown, len)?, nan: unknown, unknown };
         for (place, key) in (0_u32..).zip(keys) {
             match key {
                 Some(key) => {
@@ -69,19 +73,26 @@ impl Table {
         Self::new(&numbers)
     }
 
+    /// The index of what is no key.
+    #[inline]
+    pub(super) const fn unknown(&self) -> usize {
+        self.unknown as usize
+    }
+
     /// The index of a number.
     #[inline]
-    pub(super) fn find(&self, x: i64) -> Option<usize> {
-        place(*self.places.get(self.position(x)?)?)
+    pub(super) fn find(&self, x: i64) -> usize {
+        let place = self.position(x).and_then(|at| self.places.get(at));
+        place.map_or(self.unknown(), |&place| place as usize)
     }
 
     /// The index of a float: NaN is NaN, −0 is 0.
     #[inline]
-    pub(super) fn find_float(&self, x: f64) -> Option<usize> {
+    pub(super) fn find_float(&self, x: f64) -> usize {
         match exact(x) {
             Some(x) => self.find(x),
-            None if x.is_nan() => place(self.nan),
-            None => None,
+            None if x.is_nan() => self.nan as usize,
+            None => self.unknown(),
         }
     }
 
@@ -93,16 +104,35 @@ impl Table {
     }
 }
 
-#[inline]
-fn place(place: u32) -> Option<usize> {
-    if place == NONE { None } else { usize::try_from(place).ok() }
-}
-
-/// The integer of the same value. That of 2⁶³ is i64::MAX, which is in no table of floats.
+/// The integer of the same value; any other of at least [`EXACT`] in size, for floats of such a size.
 #[inline]
 fn exact(x: f64) -> Option<i64> {
-    #[expect(clippy::cast_possible_truncation, reason = "what changes is no whole number")]
-    let integer = x as i64;
-    #[expect(clippy::cast_precision_loss, reason = "only a rounded float gives another one")]
-    (integer as f64 == x).then_some(integer)
+    let rounded = x + ROUNDING;
+    let integer = rounded.to_bits().wrapping_sub(ROUNDING.to_bits()).cast_signed();
+    (rounded - ROUNDING == x).then_some(integer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_exact_integers_or_beyond() {
+        let limit = 2_251_799_813_685_248_f64;
+        for x in [0.0, -0.0, 1.0, -1.0, 1e9, -1e9, limit - 1.0, 1.0 - limit] {
+            #[expect(clippy::cast_possible_truncation, reason = "an integer")]
+            let integer = x as i64;
+            assert_eq!(exact(x), Some(integer), "{x}");
+        }
+        for x in
+            [0.5, -0.5, 1e-300, 0.499_999_999_999_999_94, 1.0 + f64::EPSILON, limit - 0.5, f64::NAN]
+        {
+            assert_eq!(exact(x), None, "{x}");
+        }
+        let powers = (51..1024).map(|power| f64::powi(2.0, power));
+        let large = powers.chain([f64::INFINITY, f64::MAX, limit * 1.5, limit * 1.25, limit + 0.5]);
+        for x in large.flat_map(|x| [x, -x]) {
+            assert!(exact(x).is_none_or(|integer| integer.unsigned_abs() >= EXACT), "{x}");
+        }
+    }
 }

@@ -40,7 +40,7 @@ fn integers_are_found_in_tables_and_hash_maps() {
 #[test]
 fn floats_are_found_in_tables_and_hash_maps() {
     const TWO_63: f64 = 9_223_372_036_854_775_808.0;
-    const EXACT: f64 = 9_007_199_254_740_992.0;
+    const EXACT: f64 = 2_251_799_813_685_248.0;
     let cases: [(&[f64], bool); 11] = [
         (&[], true),
         (&[-0.0, 7.0, 0.0], true),
