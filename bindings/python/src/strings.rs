@@ -1,7 +1,7 @@
 //! String arrays: Python strings are copied in and out.
 //!
-//! Memory of numpy is read directly where no code of Python can run meanwhile. Equal texts of an output mostly become one
-//! object, since labels and categories repeat.
+//! Memory of numpy is read directly where no code of Python can run meanwhile. Most equal texts of an output become
+//! one object, since labels and categories repeat.
 
 use numpy::{
     PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray,
