@@ -67,7 +67,7 @@ pub use crate::shape::{Shape, broadcast, broadcast_strides, n_elements, row_majo
 pub use crate::sort::sort;
 pub use crate::spares::reusing;
 pub use crate::tensor::{Tensor, materialize};
-pub use crate::text::text_of;
+pub use crate::text::{copy_texts, text_of};
 pub use crate::value::{Map, Value, ValueView};
 pub use crate::view::{TensorView, TensorViewMut};
 pub use half::{bf16, f16};

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use bytemuck::TransparentWrapper;
 
 use crate::TensorError;
-use crate::ending::go_on;
+use crate::ending::{Pace, go_on};
 use crate::room::charge;
 
 /// A thread checks for cancellation after this many bytes, of which each copy has [`CHUNK`] in addition to its text.
@@ -62,7 +62,7 @@ impl Text {
 /// If there is no memory for it, or, checked every now and then, if the run was cancelled.
 pub fn text_of(parts: &[&str]) -> Result<String, TensorError> {
     let len = parts.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
-    let n_bytes = if len == 0 { 0 } else { len.saturating_add(CHUNK) };
+    let n_bytes = taken_by(len);
     let copied = N_BYTES.get().saturating_add(len).saturating_add(CHUNK);
     N_BYTES.set(copied % PERIOD);
     if copied >= PERIOD {
@@ -73,6 +73,34 @@ pub fn text_of(parts: &[&str]) -> Result<String, TensorError> {
     text.try_reserve_exact(len).map_err(|_| TensorError::NoMemory { n_bytes, limit: None })?;
     text.extend(parts.iter().copied());
     Ok(text)
+}
+
+/// Copies `texts` to the strings of `y`, up to the shorter end. Their memory is counted at once, before the first copy,
+/// until the end of the allowance.
+///
+/// # Errors
+/// If there is no memory for it, or the run was cancelled.
+pub fn copy_texts<'a>(
+    texts: impl Iterator<Item = &'a str> + Clone,
+    y: &mut [String],
+) -> Result<(), TensorError> {
+    let sizes = texts.clone().take(y.len()).map(|text| taken_by(text.len()));
+    charge(sizes.fold(0, usize::saturating_add))?;
+    let mut pace = Pace::new();
+    for (y, text) in y.iter_mut().zip(texts) {
+        pace.go(taken_by(text.len()))?;
+        y.clear();
+        let n_bytes = taken_by(text.len());
+        y.try_reserve_exact(text.len())
+            .map_err(|_| TensorError::NoMemory { n_bytes, limit: None })?;
+        y.push_str(text);
+    }
+    Ok(())
+}
+
+/// The bytes that a text of this length takes from the allocator.
+const fn taken_by(len: usize) -> usize {
+    if len == 0 { 0 } else { len.saturating_add(CHUNK) }
 }
 
 /// Whether all copies on this thread since the last call succeeded.
@@ -105,5 +133,18 @@ mod tests {
         assert_eq!(error, expected);
         // The error is cleared by then.
         assert_eq!(fill(2).unwrap().view().as_strings().unwrap(), ["0123456789", "0123456789"]);
+    }
+    #[test]
+    fn copies_of_many_strings_are_counted_at_once() {
+        let texts = ["0123456789", "", "a"];
+        let copied = |y: &mut [String]| copy_texts(texts.iter().copied(), y);
+        let limit = 11 + 2 * CHUNK;
+        let mut y = vec![String::new(), "old".to_owned(), String::new()];
+        assert_eq!(within(limit, limit, || copied(&mut y)), Ok(()));
+        assert_eq!(y, texts);
+        let error = TensorError::NoMemory { n_bytes: limit, limit: Some(limit - 1) };
+        assert_eq!(within(limit - 1, limit - 1, || copied(&mut y)), Err(error));
+        assert_eq!(within(limit - 1, limit - 1, || copied(&mut y[..2])), Ok(()));
+        assert_eq!(copied(&mut []), Ok(()));
     }
 }

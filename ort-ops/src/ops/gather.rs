@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use ort_graph::{Dims, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
 use ort_tensor::{
-    DType, Inputs, Output, Pace, Shape, TensorError, TensorView, move_elements, n_elements,
-    try_collected,
+    DType, Inputs, Output, Pace, Shape, TensorError, TensorView, TensorViewMut, copy_texts, go_on,
+    move_elements, n_elements, try_collected,
 };
 
 use crate::infer::{folded, int_values, normalize_axis, tensor_fact};
@@ -83,8 +83,45 @@ impl Operator for Gather {
         let indices = normalize_indices(indices, n)?;
         let y = outputs[0].tensor(x.dtype(), &shape)?;
         let run = n_elements(after).ok_or(OpError::TooLarge)?;
-        Ok(move_elements!(x => y, |src, dst| gather(src, n, run, &indices, dst))?)
+        Ok(gather_tensor(x, (n, run), &indices, y)?)
     }
+}
+
+/// `y[o, i, :] = x[o, indices[i], :]`, where `x` is `[_, n, run]` and `indices` are below `n`.
+///
+/// # Errors
+/// If the element types differ, there is no memory for texts, or the run was cancelled.
+pub(crate) fn gather_tensor(
+    x: TensorView<'_>,
+    (n, run): (usize, usize),
+    indices: &[usize],
+    y: TensorViewMut<'_>,
+) -> Result<(), TensorError> {
+    match x.as_strings() {
+        Ok(x) => gather_texts(x, (n, run), indices, y.into_strings()?),
+        Err(_) => move_elements!(x => y, |src, dst| gather(src, n, run, indices, dst)),
+    }
+}
+
+/// The same for strings, whose copies are counted many at a time.
+fn gather_texts(
+    x: &[String],
+    (n, run): (usize, usize),
+    indices: &[usize],
+    y: &mut [String],
+) -> Result<(), TensorError> {
+    if y.is_empty() {
+        return Ok(());
+    }
+    let many = (Pace::STEP / run).max(1);
+    for (x, y) in x.chunks_exact(n * run).zip(y.chunks_exact_mut(indices.len() * run)) {
+        for (y, indices) in y.chunks_mut(many * run).zip(indices.chunks(many)) {
+            go_on()?;
+            let texts = indices.iter().flat_map(|&i| &x[i * run..(i + 1) * run]);
+            copy_texts(texts.map(String::as_str), y)?;
+        }
+    }
+    Ok(())
 }
 
 /// `y[o, i, :] = x[o, indices[i], :]`, where `x` is `[_, n, run]`.

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Dims, Fact, Facts, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Shape, move_elements, try_collected};
+use ort_tensor::{DType, Inputs, Output, Shape, try_collected};
 
 use crate::features;
 use crate::infer::{dims_product, tensor_fact};
-use crate::ops::gather::gather;
+use crate::ops::gather::gather_tensor;
 
 /// The definitions of this file.
 pub const DEFS: &[OpDef] = &[OpDef {
@@ -61,7 +61,7 @@ impl Operator for ArrayFeatureExtractor {
         let indices = try_collected(indices)?;
         let shape: Shape = rows.iter().copied().chain([indices.len()]).collect();
         let z = outputs[0].tensor(x.dtype(), &shape)?;
-        Ok(move_elements!(x => z, |src, dst| gather(src, n, 1, &indices, dst))?)
+        Ok(gather_tensor(x, (n, 1), &indices, z)?)
     }
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{DType, Inputs, Output, Room, Tensor, move_elements};
+use ort_tensor::{DType, Inputs, Output, Tensor, copy_texts, move_elements};
 
 use crate::elementwise::shaped_like_first;
 use crate::vocabulary::{Vocabulary, pick};
@@ -126,10 +126,18 @@ impl Operator for LabelEncoder {
 
     fn eval(&self, inputs: Inputs<'_>, outputs: &mut [Output<'_>]) -> Result<(), OpError> {
         let x = inputs.tensor(0)?;
-        let default = self.values.len().saturating_sub(1);
-        let places = self.keys.find(x)?.into_iter().map(|place| place.or(Some(default)));
         let y = outputs[0].tensor(self.values.dtype(), x.shape())?;
-        Ok(pick(self.values.view(), &Room::of(places)?, y)?)
+        // Unknown elements have the index after the last, where the default is.
+        if let Ok(values) = self.values.view().as_strings() {
+            let mut rest = y.into_strings()?;
+            return Ok(self.keys.find_blocks(x, |places| {
+                let y = rest.split_off_mut(..places.len()).unwrap_or_default();
+                copy_texts(places.iter().map(|&place| values[place].as_str()), y)
+            })?);
+        }
+        Ok(move_elements!(self.values.view() => y, |values, y| {
+            self.keys.find_each(x, y, |y, place| y.clone_from(&values[place]))
+        })?)
     }
 }
 

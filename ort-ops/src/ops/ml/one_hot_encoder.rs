@@ -5,9 +5,7 @@
 use std::sync::Arc;
 
 use ort_graph::{Dim, Fact, Facts, NodeSpec, OpDef, OpError, Operator};
-use ort_tensor::{
-    DType, Inputs, Number, Output, Pace, Shape, TensorView, by_pieces, collected, with_dtype,
-};
+use ort_tensor::{DType, Inputs, Output, Shape, by_pieces};
 
 use crate::elementwise::unsupported;
 use crate::features::is_feature;
@@ -46,23 +44,6 @@ impl OneHotEncoder {
             is_unknown_zero: spec.int("zeros")?.unwrap_or(1) != 0,
         }))
     }
-
-    fn find(&self, x: TensorView<'_>) -> Result<Vec<Option<usize>>, OpError> {
-        with_dtype!(x.dtype(), float, T => {
-            let whole = collected(x.as_slice::<T>()?.iter().map(|&x| whole(Number::to_f64(x))))?;
-            let integers = collected(whole.iter().map(|x: &Option<i64>| x.unwrap_or(0)))?;
-            let mut places = self.categories.find(TensorView::from_slice(x.shape(), &integers)?)?;
-            places.iter_mut().zip(whole).filter(|(_, x)| x.is_none()).for_each(|(y, _)| *y = None);
-            Ok(places)
-        }, else => self.categories.find(x))
-    }
-}
-
-/// The integer toward zero; `None` for NaN and out of range of int64.
-fn whole(x: f64) -> Option<i64> {
-    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
-    #[expect(clippy::cast_possible_truncation, reason = "truncation is intended")]
-    (-BEYOND..BEYOND).contains(&x).then_some(x as i64)
 }
 
 const fn is_encoded(dtype: DType) -> bool {
@@ -85,17 +66,24 @@ impl Operator for OneHotEncoder {
         let x = inputs.tensor(0)?;
         let shape: Shape = x.shape().iter().copied().chain([self.n_categories]).collect();
         let y = outputs[0].tensor(DType::F32, &shape)?.into_slice::<f32>()?;
-        by_pieces(y, |_, y| y.fill(0.0))?;
-        let mut pace = Pace::new();
-        for (place, y) in
-            self.find(x)?.into_iter().zip(y.chunks_exact_mut(self.n_categories.max(1)))
-        {
-            pace.go(1)?;
-            match place {
-                Some(place) => y[place] = 1.0,
-                None if self.is_unknown_zero => {}
-                None => return Err(OpError::InputValue { index: 0, what: "unknown category" }),
+        let (n, mut rest, mut is_unknown) = (self.n_categories, y, false);
+        let write = |places: &[usize]| {
+            let rows = rest.split_off_mut(..places.len() * n).unwrap_or_default();
+            by_pieces(rows, |_, rows| rows.fill(0.0))?;
+            for (row, &place) in rows.chunks_exact_mut(n.max(1)).zip(places) {
+                match row.get_mut(place) {
+                    Some(one) => *one = 1.0,
+                    None => is_unknown = true,
+                }
             }
+            Ok(())
+        };
+        match x.dtype() {
+            dtype if dtype.is_float() => self.categories.find_truncated(x, write)?,
+            _ => self.categories.find_blocks(x, write)?,
+        }
+        if is_unknown && !self.is_unknown_zero {
+            return Err(OpError::InputValue { index: 0, what: "unknown category" });
         }
         Ok(())
     }
