@@ -1,6 +1,6 @@
 //! LinearRegressor, LinearClassifier, SVMRegressor and SVMClassifier:
 //! ```text
-//! products = k(x, support vectors)              of support vector machines, for a block of samples
+//! products = k(x, support vectors)              of support vector machines that are not linear, for a block of samples
 //! sums = offsets + (x or products) · weightsᵀ   one for each target, or for each pair of classes
 //! scores and class of each sample
 //! ```
@@ -17,6 +17,7 @@ use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Fact, OpError, Operator};
 use ort_kernels::gemm::Start;
 use ort_ops::features::{expect_features, n_samples_and_features};
+use ort_ops::ops::ml::svm::{KernelKind, SupportVectors};
 use ort_tensor::{DType, Number, TensorView, bf16, f16, with_dtype};
 
 use self::model::{Model, Weights};
@@ -72,7 +73,14 @@ fn compile_as<T: Real>(compiler: &Compiler<'_>) -> Compiled {
         return Ok(None);
     };
     let Some(weights) = model.weights::<T>() else { return Ok(None) };
-    let support = model.support().map(Support::new);
+    // The sum of products is the product with the sum, which must not be larger than the vectors.
+    let is_sum = |vectors: &&SupportVectors| {
+        vectors.kernel().kind == KernelKind::Linear && weights.n_targets() <= weights.len()
+    };
+    let (weights, support) = match model.support() {
+        Some(vectors) if is_sum(&vectors) => (weights.times(vectors), None),
+        vectors => (weights, vectors.map(Support::new)),
+    };
     let (cpu, op) = (compiler.cpu, op.clone());
     Ok(Some(Box::new(LinearModelKernel { cpu, op, dtype, support, weights })))
 }

@@ -71,6 +71,21 @@ impl<T: Real> Weights<T> {
         Some(weights)
     }
 
+    /// The weights of features, from those of support vectors.
+    pub(super) fn times(self, support: &SupportVectors) -> Self {
+        let n_features = support.n_features();
+        // bounded: as long as attributes
+        let mut sums = vec![0.0; n_features * self.n_targets()];
+        let rows = self.weights.chunks_exact(self.len());
+        for (sums, weights) in sums.chunks_exact_mut(n_features).zip(rows) {
+            for (vector, weight) in support.vectors().chunks_exact(n_features).zip(weights) {
+                let weight = weight.to_f64();
+                sums.iter_mut().zip(vector).for_each(|(sum, x)| *sum += weight * x);
+            }
+        }
+        Self { weights: sums.into_iter().map(T::from_f64).collect(), ..self }
+    }
+
     pub(super) const fn n_targets(&self) -> usize {
         self.offsets.len()
     }
