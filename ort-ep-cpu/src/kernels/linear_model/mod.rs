@@ -111,8 +111,7 @@ impl<T: Real> Kernel for LinearModelKernel<T> {
         let rest = if block == 0 { 0 } else { n % block };
         let scratch_len = |m| self.product(m).scratch_len_of::<T>();
         let scratch_bytes = self.cpu.scratch_bytes(scratch_len(block).max(scratch_len(rest)));
-        let parts =
-            [state.feature_bytes, state.product_bytes, state.sum_bytes, state.class_bytes];
+        let parts = [state.feature_bytes, state.product_bytes, state.sum_bytes, state.class_bytes];
         let bytes = parts.iter().try_fold(scratch_bytes, |sum, &bytes| sum.checked_add(bytes));
         Ok(Prepared::new(state).with_scratch(bytes.ok_or(OpError::TooLarge)?))
     }
@@ -234,9 +233,7 @@ impl<T: Real> LinearModelKernel<T> {
         let per_part = per_part(threads, n, n_parts);
         // bounded: by the parts of the work
         let mut parts = Vec::with_capacity(n.div_ceil(per_part));
-        for (sums, classes) in
-            sums.chunks(per_part * n_targets).zip(classes.chunks_mut(per_part))
-        {
+        for (sums, classes) in sums.chunks(per_part * n_targets).zip(classes.chunks_mut(per_part)) {
             let n_scores = (classes.len() * n_columns).min(y.len());
             let (scores, rest) = y.split_at_mut(n_scores);
             y = rest;

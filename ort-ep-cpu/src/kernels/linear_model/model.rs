@@ -83,6 +83,7 @@ impl<T: Real> Weights<T> {
                 sums.iter_mut().zip(vector).for_each(|(sum, x)| *sum += weight * x);
             }
         }
+        // bounded: as long as the sums
         Self { weights: sums.into_iter().map(T::from_f64).collect(), ..self }
     }
 
@@ -112,9 +113,7 @@ impl<'a> Model<'a> {
             Self::Classifier(op) => Weights::linear(&op.model),
             Self::SvmRegressor(op) => match &op.target {
                 SvmTarget::Linear(model) => Weights::linear(model),
-                SvmTarget::Kernels { coefficients, rho, .. } => {
-                    Weights::new(coefficients, &[*rho])
-                }
+                SvmTarget::Kernels { coefficients, rho, .. } => Weights::new(coefficients, &[*rho]),
             },
             Self::SvmClassifier(op) => match &op.classes {
                 SvmClasses::Linear { model, .. } => Weights::linear(model),

@@ -61,7 +61,8 @@ fn check(draw: &mut Draw, n_features: usize, n: usize, case: impl Fn(&mut Draw) 
 #[test]
 fn linear_regressors_are_products() {
     let mut draw = Draw(1);
-    for (n, n_features, n_targets) in [(0, 3, 2), (1, 1, 1), (1, 40, 3), (300, 20, 1), (70, 33, 17)] {
+    for (n, n_features, n_targets) in [(0, 3, 2), (1, 1, 1), (1, 40, 3), (300, 20, 1), (70, 33, 17)]
+    {
         for transform in TRANSFORMS {
             check(&mut draw, n_features, n, |draw| {
                 Case::new("LinearRegressor", 1)
@@ -165,8 +166,12 @@ fn linear_support_vector_machines_have_no_vectors() {
 #[test]
 fn support_vector_classifiers_decide_by_pairs() {
     let mut draw = Draw(5);
-    let sizes: [(usize, usize, &[i64]); 4] =
-        [(1, 4, &[2, 3]), (60, 20, &[20, 0, 15]), (9, 7, &[1, 2, 3, 4, 5, 6, 7]), (150, 3, &[40, 41])];
+    let sizes: [(usize, usize, &[i64]); 4] = [
+        (1, 4, &[2, 3]),
+        (60, 20, &[20, 0, 15]),
+        (9, 7, &[1, 2, 3, 4, 5, 6, 7]),
+        (150, 3, &[40, 41]),
+    ];
     for (n, n_features, vectors) in sizes {
         for (name, with_probabilities) in KERNELS.iter().flat_map(|k| [(k, false), (k, true)]) {
             for transform in ["NONE", "LOGISTIC", "SOFTMAX"] {

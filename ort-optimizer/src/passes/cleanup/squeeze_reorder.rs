@@ -27,8 +27,22 @@ struct SqueezeReorder;
 
 /// Operators that compute each element of the result from one of each operand.
 const ELEMENTWISE: &[&str] = &[
-    "Add", "Sub", "Mul", "Div", "Relu", "Clip", "LeakyRelu", "PRelu", "Sigmoid", "HardSigmoid",
-    "HardSwish", "Tanh", "Elu", "Selu", "Softplus", "Mish",
+    "Add",
+    "Sub",
+    "Mul",
+    "Div",
+    "Relu",
+    "Clip",
+    "LeakyRelu",
+    "PRelu",
+    "Sigmoid",
+    "HardSigmoid",
+    "HardSwish",
+    "Tanh",
+    "Elu",
+    "Selu",
+    "Softplus",
+    "Mish",
 ];
 /// What a bias or an activation can be fused with.
 const FUSING: &[&str] = &["Conv", "ConvTranspose", "BatchNormalization"];
@@ -49,7 +63,8 @@ impl Rewrite for SqueezeReorder {
             match *input {
                 _ if i == at => *input = Some(x),
                 Some(id) => {
-                    let constant = graph.constant(id).ok_or(Refusal("an operand is not constant"))?;
+                    let constant =
+                        graph.constant(id).ok_or(Refusal("an operand is not constant"))?;
                     if let Some(constant) = unsqueezed(constant, &axes, graph, x)? {
                         *input = Some(patch.constant("", constant)?);
                     }

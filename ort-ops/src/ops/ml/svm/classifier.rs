@@ -249,7 +249,8 @@ impl Pairwise {
     /// The sum of each pair of classes, from the products with the support vectors.
     fn sums(&self, products: &[f64], sums: &mut Vec<f64>) {
         sums.extend(self.weights().zip(&self.rho).map(|([first, second], rho)| {
-            let weighted = |(vectors, weights): (Range<usize>, &[f64])| dot(weights, &products[vectors]);
+            let weighted =
+                |(vectors, weights): (Range<usize>, &[f64])| dot(weights, &products[vectors]);
             weighted(first) + weighted(second) + rho
         }));
     }
