@@ -15,11 +15,16 @@ pub(crate) fn object_of(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAn
     match value {
         Value::Tensor(tensor) => array_of(py, tensor),
         Value::Sequence(items) => {
-            let list = PyList::empty(py);
-            items.into_iter().try_for_each(|item| list.append(object_of(py, item)?))?;
+            let (list, mut keys) = (PyList::empty(py), None);
+            for item in items {
+                list.append(match item {
+                    Value::Map(map) => dict_of(py, map, &mut keys)?,
+                    item => object_of(py, item)?,
+                })?;
+            }
             Ok(list.into_any())
         }
-        Value::Map(map) => dict_of(py, map),
+        Value::Map(map) => dict_of(py, map, &mut None),
         Value::Optional(Some(value)) => object_of(py, *value),
         _ => Ok(py.None().into_bound(py)),
     }
@@ -48,13 +53,39 @@ pub(crate) fn unpacked(view: TensorView<'_>) -> PyResult<Tensor> {
     Tensor::from_slice(view.shape(), &elements).map_err(invalid_argument)
 }
 
-fn dict_of(py: Python<'_>, map: Map) -> PyResult<Bound<'_, PyAny>> {
-    let (keys, values) = (list_of(py, map.keys)?, list_of(py, map.values)?);
-    let dict = PyDict::new(py);
-    for (key, value) in keys.iter().zip(values) {
-        dict.set_item(key, value)?;
+/// The keys of a map, and the same as objects.
+type Keys<'py> = Option<(Tensor, Bound<'py, PyList>)>;
+
+/// A map as a dictionary. `keys` are those of the previous map, which maps of one sequence mostly share.
+fn dict_of<'py>(py: Python<'py>, map: Map, keys: &mut Keys<'py>) -> PyResult<Bound<'py, PyAny>> {
+    let known = keys.take().filter(|(known, _)| are_shared(known, &map.keys));
+    let (_, objects) = match known {
+        Some(known) => keys.insert(known),
+        None => keys.insert((map.keys.clone(), list_of(py, map.keys)?)),
+    };
+    let (dict, objects) = (PyDict::new(py), objects.iter());
+    if let Ok(values) = map.values.view().as_slice::<f32>() {
+        for (key, value) in objects.zip(values) {
+            dict.set_item(key, value)?;
+        }
+    } else {
+        for (key, value) in objects.zip(list_of(py, map.values)?) {
+            dict.set_item(key, value)?;
+        }
     }
     Ok(dict.into_any())
+}
+
+/// Whether the elements are the same memory.
+fn are_shared(a: &Tensor, b: &Tensor) -> bool {
+    let (a, b) = (a.view(), b.view());
+    match (a.as_strings(), b.as_strings()) {
+        (Ok(a), Ok(b)) => std::ptr::eq(a, b),
+        _ => {
+            a.dtype() == b.dtype()
+                && a.as_bytes().zip(b.as_bytes()).is_some_and(|(a, b)| std::ptr::eq(a, b))
+        }
+    }
 }
 
 /// The elements as Python's numbers and strings.

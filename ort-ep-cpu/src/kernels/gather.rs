@@ -1,5 +1,5 @@
-//! Gather and GatherND of elements of any width, on all threads: both copy runs of the input that tuples of indices
-//! select. A tuple of Gather is one index, and each index of the axes before its axis uses the same tuples.
+//! Gather, GatherND and ArrayFeatureExtractor of elements of any width, on all threads: all copy runs of the input that
+//! tuples of indices select. A tuple of Gather is one index, and each index of the axes before its axis uses the same tuples.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use ort_graph::{Fact, Operator};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::gather::Gather;
 use ort_ops::ops::gather_nd::GatherNd;
+use ort_ops::ops::ml::array_feature_extractor::ArrayFeatureExtractor;
 use ort_tensor::{DType, Shape, TensorViewMut, n_elements};
 
 use super::{Compiled, Compiler, KernelDef};
@@ -29,6 +30,8 @@ struct GatherKernel {
 enum Which {
     One(Gather),
     Tuples(GatherNd),
+    /// Along the last axis, by indices that do not count from the end.
+    Features,
 }
 
 /// Prepared state for one shape signature: run `i` of group `g` is selected by tuple `i`, starting at `g·group_bytes`.
@@ -47,7 +50,9 @@ struct State {
 fn compile(compiler: &Compiler<'_>) -> Compiled {
     let [id] = compiler.claim.nodes[..] else { return Ok(None) };
     let one = compiler.op::<Gather>().copied().map(Which::One);
-    let which = one.or_else(|| compiler.op::<GatherNd>().copied().map(Which::Tuples));
+    let tuples = || compiler.op::<GatherNd>().copied().map(Which::Tuples);
+    let features = || compiler.op::<ArrayFeatureExtractor>().map(|_| Which::Features);
+    let which = one.or_else(tuples).or_else(features);
     let dtype = compiler.fact(0).and_then(Fact::dtype);
     let (Some(which), Some(dtype)) = (which, dtype) else { return Ok(None) };
     let eval = compiler.graph.node(id).op.clone();
@@ -61,6 +66,11 @@ impl Kernel for GatherKernel {
         Ok(Prepared::new(match self.which {
             Which::One(Gather { axis }) => self.one(normalize_axis(axis, x.len())?, x, indices),
             Which::Tuples(GatherNd { batch_dims }) => self.tuples(batch_dims, x, indices),
+            Which::Features => match *x {
+                [] => None,
+                [n] => self.features(&[1, n], indices),
+                _ => self.features(x, indices),
+            },
         }))
     }
 
@@ -80,6 +90,11 @@ impl GatherKernel {
     fn one(&self, axis: usize, x: &[usize], indices: &[usize]) -> Option<State> {
         let shape = [&x[..axis], indices, &x[axis + 1..]].concat();
         self.state(&shape, (indices, true), (&x[axis..], 1))
+    }
+
+    /// `y[a…, i] = x[a…, indices[i]]`; `None` if it is empty.
+    fn features(&self, x: &[usize], indices: &[usize]) -> Option<State> {
+        self.one(x.len() - 1, x, &[n_elements(indices)?])
     }
 
     /// `y[b…, i…, :] = x[b…, indices[b…, i…, 0], …, indices[b…, i…, k − 1], :]`; `None` if shapes do not match, or it
@@ -110,7 +125,13 @@ impl GatherKernel {
     /// Whether every index is in range.
     fn gather(&self, state: &State, io: &mut Io<'_, '_>) -> Result<bool, KernelError> {
         let x = io.inputs.tensor(0)?.as_bytes().ok_or(KernelError::ForeignState)?;
-        let indices = Indices::new(io.inputs.tensor(1)?)?;
+        let indices = io.inputs.tensor(1)?;
+        if let (Which::Features, Ok(indices)) = (self.which, indices.as_slice::<i64>())
+            && indices.iter().any(|&index| index < 0)
+        {
+            return Ok(false);
+        }
+        let indices = Indices::new(indices)?;
         let y = io.outputs[0].tensor(self.dtype, &state.shape)?;
         let y = TensorViewMut::into_bytes(y).ok_or(KernelError::ForeignState)?;
         if y.is_empty() {
@@ -183,6 +204,26 @@ mod tests {
                 case().input(indices::<i32>(of_indices, &[dim])).check(exact);
             }
         }
+    }
+
+    #[test]
+    fn features_are_on_the_last_axis() {
+        let cases: [(&[usize], &[usize]); 5] =
+            [(&[7], &[3]), (&[3, 4], &[1, 5]), (&[300, 20], &[1]), (&[2, 5, 3], &[2, 2]), (&[0, 3], &[2])];
+        let case = || Case::new("ArrayFeatureExtractor", 1).domain("ai.onnx.ml");
+        for (shape, of_indices) in cases {
+            let dim = shape[shape.len() - 1];
+            let count = of_indices.iter().product::<usize>();
+            // Indices that count from the end are errors.
+            let places: Vec<i64> = (0..count).map(|i| i64::try_from(i * 7 % dim).unwrap()).collect();
+            let places = Tensor::from_slice(of_indices, &places).unwrap();
+            for x in [bytes(shape, i64::from), floats(shape)] {
+                case().input(x).input(places.clone()).check(exact);
+            }
+        }
+        let last = Tensor::from_slice(&[1], &[-1_i64]).unwrap();
+        let error = case().input(floats(&[2, 3])).input(last).error().to_string();
+        assert!(error.contains("features"), "{error}");
     }
 
     #[test]
