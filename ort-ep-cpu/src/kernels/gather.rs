@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use ort_ep::{Io, Kernel, KernelError, Prepared};
+use bytemuck::Pod;
+use ort_ep::{Io, Kernel, KernelError, Prepared, Threads};
 use ort_graph::{Fact, Operator};
 use ort_ops::infer::normalize_axis;
 use ort_ops::ops::gather::Gather;
@@ -12,9 +13,14 @@ use ort_ops::ops::ml::array_feature_extractor::ArrayFeatureExtractor;
 use ort_tensor::{DType, Shape, TensorViewMut, n_elements};
 
 use super::{Compiled, Compiler, KernelDef};
+use crate::cpu::READ;
+use crate::pieces::Rows;
 use crate::places::{IndexedAxis, Indices, Runs, indexed_axes};
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
+
+/// The most elements of a group that are copied by places found once.
+const COLUMNS: usize = 64;
 
 #[derive(Debug)]
 struct GatherKernel {
@@ -137,8 +143,52 @@ impl GatherKernel {
         if y.is_empty() {
             return Ok(false);
         }
+        if state.is_shared && state.run == self.width && state.n <= COLUMNS {
+            let mut places = [0; COLUMNS];
+            let places = &mut places[..state.n];
+            let fit = state.places(indices, 0, places);
+            if fit {
+                let columns = Columns { places, group_bytes: state.group_bytes };
+                match self.width {
+                    1 => columns.copy::<u8>(x, y, io.threads),
+                    2 => columns.copy::<u16>(x, y, io.threads),
+                    4 => columns.copy::<u32>(x, y, io.threads),
+                    8 => columns.copy::<u64>(x, y, io.threads),
+                    _ => columns.copy::<[u64; 2]>(x, y, io.threads),
+                }
+            }
+            return Ok(fit);
+        }
         let runs = Runs { threads: io.threads, len: state.run };
         Ok(runs.gather(x, y, |first, places| state.places(indices, first, places)))
+    }
+}
+
+/// A few elements of each group, at the same places.
+struct Columns<'a> {
+    /// Offsets in bytes.
+    places: &'a [usize],
+    group_bytes: usize,
+}
+
+impl Columns<'_> {
+    /// Copies the elements of each group of `x`, which are as wide as `T`.
+    fn copy<T: Pod + Send + Sync>(&self, x: &[u8], y: &mut [u8], threads: &dyn Threads) {
+        let (x, y): (&[T], &mut [T]) = (bytemuck::cast_slice(x), bytemuck::cast_slice_mut(y));
+        let (n, len) = (self.places.len(), self.group_bytes / size_of::<T>());
+        let mut places = [0; COLUMNS];
+        for (to, place) in places.iter_mut().zip(self.places) {
+            *to = place / size_of::<T>();
+        }
+        let places = &places[..n];
+        Rows { len: n, cost: n * READ }.for_each(threads, y, |start, y| {
+            let groups = x[start / n * len..].chunks_exact(len);
+            for (x, y) in groups.zip(y.chunks_exact_mut(n)) {
+                for (y, &place) in y.iter_mut().zip(places) {
+                    *y = x[place];
+                }
+            }
+        });
     }
 }
 
