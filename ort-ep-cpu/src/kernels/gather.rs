@@ -258,14 +258,20 @@ mod tests {
 
     #[test]
     fn features_are_on_the_last_axis() {
-        let cases: [(&[usize], &[usize]); 5] =
-            [(&[7], &[3]), (&[3, 4], &[1, 5]), (&[300, 20], &[1]), (&[2, 5, 3], &[2, 2]), (&[0, 3], &[2])];
+        let cases: [(&[usize], &[usize]); 5] = [
+            (&[7], &[3]),
+            (&[3, 4], &[1, 5]),
+            (&[300, 20], &[1]),
+            (&[2, 5, 3], &[2, 2]),
+            (&[0, 3], &[2]),
+        ];
         let case = || Case::new("ArrayFeatureExtractor", 1).domain("ai.onnx.ml");
         for (shape, of_indices) in cases {
             let dim = shape[shape.len() - 1];
             let count = of_indices.iter().product::<usize>();
             // Indices that count from the end are errors.
-            let places: Vec<i64> = (0..count).map(|i| i64::try_from(i * 7 % dim).unwrap()).collect();
+            let places: Vec<i64> =
+                (0..count).map(|i| i64::try_from(i * 7 % dim).unwrap()).collect();
             let places = Tensor::from_slice(of_indices, &places).unwrap();
             for x in [bytes(shape, i64::from), floats(shape)] {
                 case().input(x).input(places.clone()).check(exact);
