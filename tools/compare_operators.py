@@ -44,7 +44,7 @@ def kernels() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for line in KERNELS.read_text().splitlines():
         domain, op, _, _, *types = line.split()
-        if domain in ("ai.onnx", "com.microsoft"):
+        if domain in ("ai.onnx", "ai.onnx.ml", "com.microsoft"):
             found.setdefault(op, set()).update(ours[name] for name in types if name in ours)
     return found
 

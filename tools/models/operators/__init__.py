@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import node_products, node_windows
 from .attention import group_query, multi_head, projected, standard
 from .axes import normalizations, reductions
+from .classical import features, linear, support_vectors, trees
 from .elementwise import broadcasts, casts, functions
 from .movements import copies, fills, gathers
 from .node import SIZES, TYPES, Node, Operands, write
@@ -30,6 +31,10 @@ FAMILIES = (
     group_query,
     multi_head,
     projected,
+    linear,
+    support_vectors,
+    trees,
+    features,
     of_one_size(node_products.products),
     of_one_size(node_windows.convolutions),
     of_one_size(node_windows.pools),

@@ -86,7 +86,7 @@ def model(node: Node) -> tuple[onnx.ModelProto, Feed]:
     )
     opsets = [helper.make_opsetid("", node.opset)]
     if node.domain:
-        opsets.append(helper.make_opsetid(node.domain, 1))
+        opsets.append(helper.make_opsetid(node.domain, 3 if node.domain == "ai.onnx.ml" else 1))
     return helper.make_model(graph, opset_imports=opsets, ir_version=10), feed
 
 
