@@ -207,8 +207,11 @@ impl State {
             fit &= indices.add_offsets(&self.axes, tuple, now);
             (first, rest) = (first + n, behind);
         }
-        for i in n_looked_up..places.len() {
-            places[i] = places[i - self.n] + self.group_bytes;
+        // Offsets of indices out of range may be anything.
+        if fit {
+            for i in n_looked_up..places.len() {
+                places[i] = places[i - self.n] + self.group_bytes;
+            }
         }
         fit
     }
@@ -316,6 +319,13 @@ mod tests {
                 let error = case.error().to_string();
                 assert!(error.contains("out of range for"), "{error}");
             }
+        }
+        // The offsets of the next groups would be even larger.
+        for shape in [&[3, 2, 5][..], &[3, 2]] {
+            let far = Tensor::scalar(i64::MAX / 4);
+            let case = Case::new("Gather", 13).attr("axis", Attr::Int(1)).input(floats(shape));
+            let error = case.input(far).error().to_string();
+            assert!(error.contains("out of range for"), "{error}");
         }
     }
 }
