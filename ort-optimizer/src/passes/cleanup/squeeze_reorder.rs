@@ -25,16 +25,14 @@ pub(crate) const PASS: Pass = Pass {
 
 struct SqueezeReorder;
 
-/// Operators that compute each element of the result from one of each operand.
-const ELEMENTWISE: &[&str] = &[
-    "Add",
-    "Sub",
-    "Mul",
-    "Div",
+/// Operators that compute each element of the result from one of each operand. Before version 7 an attribute said
+/// which dimensions the second has.
+const BINARY: &[&str] = &["Add", "Sub", "Mul", "Div", "PRelu"];
+/// Operators that compute each element of the result from one of the first operand.
+const UNARY: &[&str] = &[
     "Relu",
     "Clip",
     "LeakyRelu",
-    "PRelu",
     "Sigmoid",
     "HardSigmoid",
     "HardSwish",
@@ -49,7 +47,7 @@ const FUSING: &[&str] = &["Conv", "ConvTranspose", "BatchNormalization"];
 
 impl Rewrite for SqueezeReorder {
     fn roots(&self) -> Option<Vec<&'static str>> {
-        Some(ELEMENTWISE.to_vec())
+        Some([BINARY, UNARY].concat())
     }
 
     fn visit(&mut self, site: &Site<'_>) -> Result<Option<Patch>, Refusal> {
@@ -96,22 +94,29 @@ impl Rewrite for SqueezeReorder {
     }
 }
 
+/// How many operands are computed with element by element.
+fn n_elementwise(node: &Node) -> usize {
+    let op_type = node.op_type.as_str();
+    match node.domain.as_str() {
+        "" if BINARY.contains(&op_type) && node.since_version >= 7 => 2,
+        "" if UNARY.contains(&op_type) => 1,
+        _ => 0,
+    }
+}
+
 /// The operand that is squeezed and used only here, its node, and what is squeezed.
 fn squeezed<'g>(graph: &'g Graph, node: &Node) -> Option<(usize, &'g Node, ValueId)> {
     let found = |&id: &ValueId| {
         let squeeze = graph.node(graph.producer(id)?.0);
         let is_only = graph.consumers(id).len() == 1 && !graph.outputs().contains(&id);
         let x = squeeze.inputs.first().copied().flatten()?;
-        let (source, _) = graph.producer(x)?;
-        let source = graph.node(source);
-        let op_type = source.op_type.as_str();
-        let is_fused = FUSING.contains(&op_type) || ELEMENTWISE.contains(&op_type);
-        (squeeze.operator::<Squeeze>().is_some() && is_only && source.domain.is_empty() && is_fused)
-            .then_some((squeeze, x))
+        let source = graph.node(graph.producer(x)?.0);
+        let fuses = source.domain.is_empty() && FUSING.contains(&source.op_type.as_str());
+        let is_fused = fuses || n_elementwise(source) > 0;
+        (squeeze.operator::<Squeeze>().is_some() && is_only && is_fused).then_some((squeeze, x))
     };
-    let operands = node.inputs.iter().enumerate();
-    let mut operands = operands.filter_map(|(i, id)| Some((i, found(id.as_ref()?)?)));
-    operands.next().map(|(i, (squeeze, x))| (i, squeeze, x))
+    let mut operands = node.inputs.iter().enumerate().take(n_elementwise(node));
+    operands.find_map(|(i, id)| found(id.as_ref()?).map(|(squeeze, x)| (i, squeeze, x)))
 }
 
 /// The squeezed axes of `x`.
@@ -187,11 +192,13 @@ mod tests {
     fn other_operands_stay() {
         assert_optimized(
             super::PASS,
-            "graph(x: float[n,2,1,w], t: float[2,1], s: float[n,1,2]) -> (b, d, g, i, k) {
+            "graph(x: float[n,2,1,w], t: float[2,1], s: float[n,1,2], z: float[1,2,1,3]) -> (b, d, g, i, k, m, o) {
                f = const float[2,2,1,3] fill 0.5
                axes = const int64[1] [2]
                first = const int64[1] [1]
                deep = const float[1,1,1,1] [3]
+               f1 = const float[1,2,1,3] fill 0.5
+               ones = const float[4] fill 1
                a1 = Conv-11 (x, f)
                b = Squeeze-13 (a1, axes)
                c = Relu-14 (b)
@@ -204,13 +211,23 @@ mod tests {
                i = Add-14 (h, deep)
                j = Squeeze-13 (s, first)
                k = Relu-14 (j)
+               a4 = Conv-11 (x, f)
+               l = Squeeze-1 [axes: [2]] (a4)
+               old = const float[2] [1, 2]
+               m = Add-6 [broadcast: 1, axis: 1] (l, old)
+               a5 = Conv-11 (z, f1)
+               low = Squeeze-1 [axes: [0, 1, 2, 3]] (a5)
+               o = Clip-13 (ones, low)
              }",
             &expect![[r#"
-                graph(x: float[n,2,1,w], t: float[2,1], s: float[n,1,2]) -> (b, d, g, i, k) {
+                graph(x: float[n,2,1,w], t: float[2,1], s: float[n,1,2], z: float[1,2,1,3]) -> (b, d, g, i, k, m, o) {
                   f = const float[2,2,1,3] fill 0.5
                   axes = const int64[1] [2]
                   first = const int64[1] [1]
                   deep = const float[1,1,1,1] [3]
+                  f1 = const float[1,2,1,3] fill 0.5
+                  ones = const float[4] fill 1
+                  old = const float[2] [1, 2]
                   a1 = Conv-11 (x, f)
                   b = Squeeze-13 (a1, axes)
                   c = Relu-14 (b)
@@ -223,6 +240,12 @@ mod tests {
                   i = Add-14 (h, deep)
                   j = Squeeze-13 (s, first)
                   k = Relu-14 (j)
+                  a4 = Conv-11 (x, f)
+                  l = Squeeze-1 [axes: [2]] (a4)
+                  m = Add-6 [axis: 1, broadcast: 1] (l, old)
+                  a5 = Conv-11 (z, f1)
+                  low = Squeeze-1 [axes: [0, 1, 2, 3]] (a5)
+                  o = Clip-13 (ones, low)
                 }
                 1 refused: an operand is not constant
                 1 refused: a constant has more dimensions"#]],
