@@ -133,7 +133,7 @@ impl SvmClassifier {
     }
 
     /// The class of a sample from its sums, one for each class or for each pair of classes: of these, the class that
-    /// wins most, the first of equals. Its scores go to `y`.
+    /// wins most, the first of equals. Its scores go to `y`, unless that is empty.
     pub fn decide<T: Number, Y: Number>(
         &self,
         sums: &[T],
@@ -151,6 +151,7 @@ impl SvmClassifier {
             }
         };
         match sums {
+            _ if y.is_empty() => return class,
             _ if is_coupled => write(y, &mut decision.coupling.couple().iter().copied()),
             [score] if self.n_columns() == 2 => {
                 let is_raw = self.post_transform == PostTransform::None;
