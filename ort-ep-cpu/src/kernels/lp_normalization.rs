@@ -107,16 +107,10 @@ impl LpNormalizationKernel {
         let rows = Rows { len: block, cost: block.saturating_mul(COST) };
         rows.for_each(io.threads, y, |start, y| {
             let x = &x[start..][..y.len()];
-            let mut factors = [0.0; WIDTH];
             if inner == 1 {
-                for (x, y) in x.chunks(len * WIDTH).zip(y.chunks_mut(len * WIDTH)) {
-                    let factors = &mut factors[..y.len() / len];
-                    fold_rows_of(self.isa, fold, x, factors);
-                    self.invert(factors);
-                    self.isa.run(ScaledRows { x, y, factors });
-                }
-                return;
+                return normalize_rows(self.isa, fold, (x, y, len), |sums| self.invert(sums));
             }
+            let mut factors = [0.0; WIDTH];
             for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(block)) {
                 for first in wanted((0..inner).step_by(WIDTH)) {
                     let factors = &mut factors[..WIDTH.min(inner - first)];
@@ -140,11 +134,27 @@ impl LpNormalizationKernel {
     }
 }
 
+/// Scales rows of `len` elements by what `invert` makes of their folds.
+pub(super) fn normalize_rows<X: Number, Y: Number, F: FoldOf<X, Sum = f64>>(
+    isa: Isa,
+    fold: F,
+    (x, y, len): (&[X], &mut [Y], usize),
+    invert: impl Fn(&mut [f64]),
+) {
+    let mut factors = [0.0; WIDTH];
+    for (x, y) in x.chunks(len * WIDTH).zip(y.chunks_mut(len * WIDTH)) {
+        let factors = &mut factors[..y.len() / len];
+        fold_rows_of(isa, fold, x, factors);
+        invert(factors);
+        isa.run(ScaledRows { x, y, factors });
+    }
+}
+
 /// `y[i, j] = x[i, j]·factors[i]`.
-pub(super) struct ScaledRows<'a, X, Y> {
-    pub(super) x: &'a [X],
-    pub(super) y: &'a mut [Y],
-    pub(super) factors: &'a [f64],
+struct ScaledRows<'a, X, Y> {
+    x: &'a [X],
+    y: &'a mut [Y],
+    factors: &'a [f64],
 }
 
 impl<X: Number, Y: Number> Task for ScaledRows<'_, X, Y> {

@@ -3,19 +3,17 @@
 use ort_ep::{Io, Kernel, KernelError, Prepared};
 use ort_graph::Fact;
 use ort_kernels::Isa;
-use ort_kernels::vec::{FoldOf, fold_rows_of};
+use ort_kernels::vec::FoldOf;
 use ort_ops::features::n_samples_and_features;
 use ort_ops::ops::ml::normalizer::{Norm, Normalizer};
 use ort_tensor::{DType, Number, bf16, f16, with_dtype};
 
-use super::lp_normalization::{ScaledRows, SumOfMagnitudes, SumOfSquares};
+use super::lp_normalization::{SumOfMagnitudes, SumOfSquares, normalize_rows};
 use super::{Compiled, Compiler, KernelDef};
 use crate::pieces::Rows;
 
 pub(super) const DEF: KernelDef = KernelDef::one(compile);
 
-/// Norms computed at a time.
-const WIDTH: usize = 128;
 /// The cost of an element, in multiply-adds.
 const COST: usize = 16;
 
@@ -96,13 +94,7 @@ impl NormalizerKernel {
         }
         Rows { len, cost: len.saturating_mul(COST) }.for_each(io.threads, y, |start, y| {
             let x = &x[start..][..y.len()];
-            let mut factors = [0.0; WIDTH];
-            for (x, y) in x.chunks(len * WIDTH).zip(y.chunks_mut(len * WIDTH)) {
-                let factors = &mut factors[..y.len() / len];
-                fold_rows_of(self.isa, fold, x, factors);
-                self.invert(factors);
-                self.isa.run(ScaledRows { x, y, factors });
-            }
+            normalize_rows(self.isa, fold, (x, y, len), |folds| self.invert(folds));
         });
         Ok(())
     }
