@@ -74,12 +74,16 @@ fn compile_as<T: Real>(compiler: &Compiler<'_>) -> Compiled {
     };
     let Some(weights) = model.weights::<T>() else { return Ok(None) };
     // The sum of products is the product with the sum, which must not be larger than the vectors.
-    let is_sum = |vectors: &&SupportVectors| {
+    let is_sum = |vectors: &SupportVectors| {
         vectors.kernel().kind == KernelKind::Linear && weights.n_targets() <= weights.len()
     };
     let (weights, support) = match model.support() {
-        Some(vectors) if is_sum(&vectors) => (weights.times(vectors), None),
-        vectors => (weights, vectors.map(Support::new)),
+        Some(vectors) if is_sum(vectors) => (weights.times(vectors), None),
+        Some(vectors) => match Support::new(vectors) {
+            Some(support) => (weights, Some(support)),
+            None => return Ok(None),
+        },
+        None => (weights, None),
     };
     let (cpu, op) = (compiler.cpu, op.clone());
     Ok(Some(Box::new(LinearModelKernel { cpu, op, dtype, support, weights })))

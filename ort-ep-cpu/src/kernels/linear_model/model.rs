@@ -18,7 +18,9 @@ use ort_tensor::Number;
 use super::support::Real;
 
 /// The most weights of pairs of classes, as a multiple of the coefficients: half the number of classes.
-const MOST_ZEROS: usize = 32;
+const MOST_ZEROS: usize = 8;
+/// Fewer weights may have any number of zeros: 4 MiB of f32.
+const FEW: usize = 1 << 20;
 
 /// The scores of a short row, at most.
 const SHORT: usize = 16;
@@ -57,7 +59,7 @@ impl<T: Real> Weights<T> {
         let n_coefficients: usize =
             pairs.weights().flatten().map(|(_, weights)| weights.len()).sum();
         let len = n_vectors.checked_mul(pairs.rho().len())?;
-        if len > n_coefficients.saturating_mul(MOST_ZEROS) {
+        if len > n_coefficients.saturating_mul(MOST_ZEROS).max(FEW) {
             return None;
         }
         // bounded: by the coefficients

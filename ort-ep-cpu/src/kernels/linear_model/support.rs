@@ -11,6 +11,11 @@ use crate::summand::Summand;
 const ROWS: usize = 4;
 /// Vectors of a panel.
 const NR: usize = 16;
+/// The most elements of panels, as a multiple of those of the vectors: fewer than half a panel of long vectors stay as
+/// they are.
+const MOST_PADDING: usize = 2;
+/// Fewer elements may be padded by any number: 256 KiB of f32.
+const FEW: usize = 1 << 16;
 
 /// f32 or f64: what sums are computed in.
 pub(super) trait Real: Summand + Number {
@@ -88,12 +93,16 @@ pub(super) struct Support<T> {
 }
 
 impl<T: Real> Support<T> {
-    pub(super) fn new(support: &SupportVectors) -> Self {
+    /// `None` if the panels were much larger than the vectors.
+    pub(super) fn new(support: &SupportVectors) -> Option<Self> {
         let (n_features, kernel) = (support.n_features(), support.kernel());
         let vectors = support.vectors().chunks_exact(n_features);
-        let n_panels = vectors.len().div_ceil(NR);
+        let len = vectors.len().div_ceil(NR).checked_mul(n_features)?.checked_mul(NR)?;
+        if len > support.vectors().len().saturating_mul(MOST_PADDING).max(FEW) {
+            return None;
+        }
         // bounded: by the support vectors
-        let mut panels = vec![T::default(); n_panels * n_features * NR];
+        let mut panels = vec![T::default(); len];
         for (i, vector) in vectors.enumerate() {
             let panel = &mut panels[i / NR * n_features * NR..];
             for (to, &from) in panel[i % NR..].iter_mut().step_by(NR).zip(vector) {
@@ -106,7 +115,8 @@ impl<T: Real> Support<T> {
             KernelKind::Poly | KernelKind::Sigmoid => (kernel.gamma, kernel.coef0),
         };
         let (factor, offset) = (T::from_f64(factor), T::from_f64(offset));
-        Self { panels, n_features, kind: kernel.kind, factor, offset, degree: kernel.degree }
+        let (kind, degree) = (kernel.kind, kernel.degree);
+        Some(Self { panels, n_features, kind, factor, offset, degree })
     }
 
     pub(super) const fn n_features(&self) -> usize {
