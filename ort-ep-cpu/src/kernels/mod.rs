@@ -192,6 +192,7 @@ kernels! {
     dynamic_quantize_lstm,
     einsum,
     embed_layer_norm,
+    feature_vectorizer,
     forest,
     fourier,
     gather,

@@ -83,6 +83,16 @@ pub(super) fn support_vectors(net: &mut Net<'_>) -> Vec<Value> {
     vec![sums(&products, n_supports, 1, name)]
 }
 
+pub(super) fn feature_vectorizer(net: &mut Net<'_>) -> Vec<Value> {
+    let widths = [0; 3].map(|_| net.draw.size(1, 200));
+    let n = net.draw.size(1, 100_000 / widths.iter().sum::<usize>());
+    let inputs = widths.map(|width| net.input(&[n, width]).name);
+    let lengths = [0; 3].map(|_| net.draw.size(1, 200));
+    let op = format!("ai.onnx.ml:FeatureVectorizer-1 [inputdimensions: [{}]]", list(&lengths));
+    let name = net.node(&op, &inputs.each_ref().map(String::as_str));
+    vec![Value { name, shape: vec![n, lengths.iter().sum()], size: 1.0, error: 0.0 }]
+}
+
 pub(super) fn normalizer(net: &mut Net<'_>) -> Vec<Value> {
     let n_features = net.draw.size(1, 2_000);
     let n = net.draw.size(1, 400_000 / n_features);

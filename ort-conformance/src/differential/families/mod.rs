@@ -135,6 +135,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family { name: "LinearClassifier", draw: linear::classifier },
     Family { name: "support vectors", draw: linear::support_vectors },
     Family { name: "Normalizer", draw: linear::normalizer },
+    Family { name: "FeatureVectorizer", draw: linear::feature_vectorizer },
 ];
 
 /// A case of a family.

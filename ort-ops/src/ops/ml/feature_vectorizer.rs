@@ -43,14 +43,21 @@ impl FeatureVectorizer {
     }
 
     /// The length of input `i`, which has `own` features.
-    fn length(&self, i: usize, own: usize) -> usize {
+    pub fn length(&self, i: usize, own: usize) -> usize {
         self.lengths.as_ref().and_then(|lengths| lengths.get(i).copied()).unwrap_or(own)
     }
 }
 
-/// Samples and features of an input.
 fn rows_of(x: TensorView<'_>) -> Result<(usize, usize), OpError> {
-    match x.shape() {
+    samples_and_features(x.shape())
+}
+
+/// Samples and features of an input of this shape.
+///
+/// # Errors
+/// If it is a scalar, or there are too many features.
+pub fn samples_and_features(shape: &[usize]) -> Result<(usize, usize), OpError> {
+    match shape {
         [] => Err(OpError::InputRank { index: 0, expected: "at least 1", found: 0 }),
         [features] => Ok((1, *features)),
         [n, features @ ..] => {
@@ -88,9 +95,7 @@ impl Operator for FeatureVectorizer {
         let mut width = 0_usize;
         for i in 0..inputs.len() {
             let (rows, own) = rows_of(inputs.tensor(i)?)?;
-            if rows != n {
-                return Err(differ(Some(n), Some(rows)));
-            }
+            expect_samples(rows, n)?;
             width = width.checked_add(self.length(i, own)).ok_or(OpError::TooLarge)?;
         }
         let mut y = filled(0.0, n.checked_mul(width).ok_or(OpError::TooLarge)?)?;
@@ -108,6 +113,14 @@ impl Operator for FeatureVectorizer {
         }
         floats::write(outputs, 0, DType::F32, &[n, width], &y)
     }
+}
+
+/// That an input has as many samples as the first.
+///
+/// # Errors
+/// If it has not.
+pub fn expect_samples(found: usize, first: usize) -> Result<(), OpError> {
+    if found == first { Ok(()) } else { Err(differ(Some(first), Some(found))) }
 }
 
 fn differ(left: Option<usize>, right: Option<usize>) -> OpError {
