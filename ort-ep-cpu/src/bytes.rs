@@ -21,6 +21,9 @@ use crate::pieces::wanted;
 pub(crate) const FLIP: u8 = 0x80;
 /// About the rows whose sums a thread computes at a time.
 const ROWS: usize = 40;
+/// Columns whose sums a thread computes at a time: whole panels, an odd number of them, because rows that are a multiple of
+/// many lines apart share few sets of a cache.
+const COLUMNS: usize = 160;
 /// Bytes of rows that stay in a cache while they are multiplied.
 const CACHED_BYTES: usize = 128 << 10;
 
@@ -240,12 +243,17 @@ impl ByteProduct<'_> {
 
     /// The rows whose sums a thread computes at a time.
     fn rows_at_once(&self) -> usize {
-        rows_at_once(self.cpu.isa, self.right.k.max(self.right.n * size_of::<i32>()))
+        rows_at_once(self.cpu.isa, self.right.k.max(self.columns_at_once() * size_of::<i32>()))
     }
 
-    /// Elements of scratch per thread: the sums of a few rows.
+    /// The columns whose sums a thread computes at a time.
+    fn columns_at_once(&self) -> usize {
+        self.right.n.clamp(1, COLUMNS)
+    }
+
+    /// Elements of scratch per thread: the sums of a few rows and columns.
     fn scratch_len(&self) -> usize {
-        self.m.min(self.rows_at_once()) * self.right.n
+        self.m.min(self.rows_at_once()) * self.columns_at_once()
     }
 
     /// Bytes of scratch for a run.
@@ -342,7 +350,7 @@ impl ByteProduct<'_> {
         self.right.zeros[columns.clone()].iter().any(|&zero| zero != 0)
     }
 
-    /// Computes a part of the product, a few rows at a time.
+    /// Computes a part of the product, a few rows and columns at a time.
     fn part<T>(
         &self,
         gemm: &Gemm<'_>,
@@ -351,22 +359,26 @@ impl ByteProduct<'_> {
         finish: &impl Fn(Range<usize>, &[i32], &mut [T]),
     ) {
         let (rows, columns) = (part.rows.clone(), part.columns.clone());
-        let (has_zeros, n_rows) = (self.has_zeros(&columns), self.rows_at_once());
-        part.for_each_row(|row, y| {
-            let ahead = (row - rows.start) % n_rows;
-            if ahead == 0 {
-                let block = row..rows.end.min(row + n_rows);
-                gemm.run(block.clone(), columns.clone(), &mut sums[..block.len() * columns.len()]);
-            }
-            let sums = &mut sums[ahead * columns.len()..][..columns.len()];
-            if has_zeros {
-                let row_sum = row_sum(&gemm.a[row * gemm.k..][..gemm.k]);
-                for (sum, &b) in sums.iter_mut().zip(&self.right.zeros[columns.clone()]) {
-                    *sum = sum.wrapping_add(Zeros { a: 0, b }.by_element(row_sum));
+        let (n_rows, n_columns) = (self.rows_at_once(), self.columns_at_once());
+        for row in rows.clone().step_by(n_rows) {
+            let block = row..rows.end.min(row + n_rows);
+            for column in columns.clone().step_by(n_columns) {
+                let own = column..columns.end.min(column + n_columns);
+                let (has_zeros, n) = (self.has_zeros(&own), own.len());
+                let sums = &mut sums[..block.len() * n];
+                gemm.run(block.clone(), own.clone(), sums);
+                for (row, sums) in block.clone().zip(sums.chunks_exact_mut(n)) {
+                    if has_zeros {
+                        let row_sum = row_sum(&gemm.a[row * gemm.k..][..gemm.k]);
+                        for (sum, &b) in sums.iter_mut().zip(&self.right.zeros[own.clone()]) {
+                            *sum = sum.wrapping_add(Zeros { a: 0, b }.by_element(row_sum));
+                        }
+                    }
+                    let y = &mut part.row(row - rows.start)[column - columns.start..][..n];
+                    finish(own.clone(), sums, y);
                 }
             }
-            finish(columns.clone(), sums, y);
-        });
+        }
     }
 }
 

@@ -100,6 +100,15 @@ impl<T> Part<'_, T> {
         }
     }
 
+    /// The elements of the row `i`, counted from the first of the part.
+    pub(crate) fn row(&mut self, i: usize) -> &mut [T] {
+        let width = self.columns.len();
+        match &mut self.piece {
+            Piece::Rows(c) => &mut c[i * width..][..width],
+            Piece::Columns(c) => c[i],
+        }
+    }
+
     /// Calls `f` with each row's index and its elements.
     pub(crate) fn for_each_row(&mut self, mut f: impl FnMut(usize, &mut [T])) {
         let width = self.columns.len().max(1);

@@ -15,7 +15,7 @@ use std::arch::x86_64::{
 };
 
 pub(super) const VARIANT: Variant =
-    Variant { name: "avx2_4x16", mr: MR, n_tiles: 1, nr: NR, has_masks: true, is_blocked: true };
+    Variant { name: "avx2_4x16", mr: MR, n_tiles: 1, nr: NR, k_step: QUAD, has_masks: true, is_blocked: true };
 const MR: usize = 4;
 const NR: usize = 16;
 /// Bytes per register.

@@ -19,6 +19,7 @@ pub(super) const VARIANT: Variant = Variant {
     mr: MR,
     n_tiles: 1,
     nr: NR,
+    k_step: QUAD,
     has_masks: false,
     is_blocked: false,
 };

@@ -147,7 +147,7 @@ impl Columns<'_> {
     }
 
     /// Packs the columns of `outputs`, as returned by [`Columns::first`], into panels `[k/4][nr][4]`. What meets the zeros
-    /// that pad channels is unspecified. Masks, if there are any, say nothing about the image.
+    /// that pad channels is unspecified unless the panels of the variant are padded. Masks, if there are any, say nothing about the image.
     ///
     /// # Panics
     /// If `scratch` or `packed` are too short, or the image is too short for its axes.
@@ -295,8 +295,13 @@ impl Task for Packing<'_> {
             let (quads, masks) = panel.split_at_mut(variant.quads_len(k));
             masks.fill(0);
             let quads = quads.as_chunks_mut::<QUAD>().0;
+            let (quads, padding) = quads.split_at_mut(k.div_ceil(QUAD) * nr);
+            padding.fill([0; QUAD]);
             if is_pointwise {
                 columns.points(&own, quads.chunks_exact_mut(nr));
+                if variant.k_step > QUAD {
+                    clear(&mut quads[k / QUAD * nr..], k % QUAD);
+                }
                 continue;
             }
             let (mut runs, mut n_runs, mut output) = ([Run::default(); MAX_NR], 0, own.start);
@@ -310,6 +315,11 @@ impl Task for Packing<'_> {
             columns.panel((&layout, lines), &runs[..n_runs], nr, quads);
         }
     }
+}
+
+/// Clears all but the first terms of quads.
+fn clear(quads: &mut [[u8; QUAD]], n_terms: usize) {
+    quads.iter_mut().for_each(|quad| quad[n_terms..].fill(0));
 }
 
 /// Copies `n` quads, and up to whole [`COPIED`] ones if there are as many: those that follow are written later.

@@ -4,7 +4,7 @@ use super::{Finish, MAX_NR, QUAD, Rows, Signs, Tile, Variant};
 use crate::Isa;
 
 pub(super) const VARIANT: Variant =
-    Variant { name: "generic", mr: MR, n_tiles: 1, nr: NR, has_masks: false, is_blocked: false };
+    Variant { name: "generic", mr: MR, n_tiles: 1, nr: NR, k_step: QUAD, has_masks: false, is_blocked: false };
 const MR: usize = 4;
 const NR: usize = 8;
 

@@ -17,7 +17,9 @@
 //! which takes half as long again.
 //!
 //! **Loops.** As many rows of A as the first-level cache holds, or the second-level one if B is larger ▸ panels of B, `nr`
-//! columns wide ▸ tiles of at most `mr` rows, `n_tiles` at a time. `k` advances by four.
+//! columns wide ▸ tiles of at most `mr` rows, `n_tiles` at a time. `k` advances by four. Matrix tiles read 64 terms of a row
+//! at once: their panels are padded with zeros, so that what follows the row does not matter; where A ends before that, the
+//! last terms are copied.
 //!
 //! ```
 //! use ort_kernels::Isa;
@@ -36,6 +38,7 @@
 
 mod columns;
 mod pack;
+mod tile;
 mod variant;
 
 pub use columns::{Columns, columns_k};
@@ -45,9 +48,10 @@ pub use pack::{
 };
 pub use variant::Variant;
 
+use crate::Isa;
 use crate::quantize::Requantize;
-use crate::{Isa, Task};
 use std::ops::Range;
+use tile::{Finish, Rows, Step, TAIL, Tile, To};
 use variant::{Mask, n_masks};
 
 /// Bytes of `k` per instruction.
@@ -56,9 +60,11 @@ const QUAD: usize = 4;
 const MASKED: usize = 64;
 /// Columns of the widest panel.
 const MAX_NR: usize = 32;
-/// The least rows and terms for which matrix tiles are faster than dot products, on a Sapphire Rapids.
+/// The least rows, terms of a row, and terms of all rows, for which matrix tiles are faster than dot products, on an Emerald
+/// Rapids.
 const TILED_ROWS: usize = 5;
-const TILED_K: usize = 33;
+const TILED_K: usize = 49;
+const TILED_TERMS: usize = 2560;
 /// Bytes of A that are multiplied with all panels before the next rows, in the first-level cache; and where the panels
 /// do not fit the second-level cache, so that few blocks read them.
 const BLOCK_BYTES: usize = 16 << 10;
@@ -84,95 +90,6 @@ pub enum Start<'a> {
     ByColumn(&'a [i32]),
     /// One value per row.
     ByRow(&'a [i32]),
-}
-
-/// The rows of A of a tile: `a[row·stride..][..k]`.
-#[derive(Clone, Copy, Debug)]
-struct Rows<'a> {
-    a: &'a [u8],
-    stride: usize,
-    k: usize,
-    signs: Signs,
-    /// The masks of each `mr` rows, if they are known.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "no variant has masks"))]
-    masks: &'a [Mask],
-}
-
-impl<'a> Rows<'a> {
-    /// `R` rows as whole quads, equal in number, and the rest of each, padded with zeros.
-    #[inline(always)]
-    fn quads<const R: usize>(&self) -> ([&'a [[u8; QUAD]]; R], [[u8; QUAD]; R]) {
-        let (mut whole, mut rest): ([&'a [[u8; QUAD]]; R], _) = ([&[]; R], [[0; QUAD]; R]);
-        let (n_whole, n_left) = (self.k / QUAD, self.k % QUAD);
-        // Loops, because closures or copies may not be inlined.
-        for r in 0..R {
-            let (quads, left) = self.a[r * self.stride..][..self.k].as_chunks();
-            whole[r] = &quads[..n_whole];
-            if n_left > 0 {
-                rest[r].iter_mut().zip(left).for_each(|(to, from)| *to = *from);
-            }
-        }
-        (whole, rest)
-    }
-}
-
-/// Tiles of results: up to `mr` rows for each of up to `n_tiles`, up to `nr` columns; or those of a block.
-#[derive(Debug)]
-struct Tile<'a> {
-    n_rows: usize,
-    n: usize,
-    /// The initial value of its sums.
-    start: Start<'a>,
-    to: To<'a>,
-    /// The row stride of results.
-    stride: usize,
-}
-
-/// The destination of results, starting at the tile.
-#[derive(Debug)]
-enum To<'a> {
-    Sums(&'a mut [i32]),
-    /// Quantized values with finite factors, so that no product is NaN.
-    Quantized(Requantize<'a>, &'a mut [u8]),
-    /// Quantized values with any factors.
-    AnyQuantized(Requantize<'a>, &'a mut [u8]),
-}
-
-impl Start<'_> {
-    /// The initial values of these rows and columns.
-    fn part(self, rows: Range<usize>, columns: Range<usize>) -> Self {
-        match self {
-            Self::Zero => Self::Zero,
-            Self::ByColumn(start) => Self::ByColumn(&start[columns]),
-            Self::ByRow(start) => Self::ByRow(&start[rows]),
-        }
-    }
-}
-
-impl Tile<'_> {
-    /// These rows and columns of it.
-    #[cfg(target_arch = "x86_64")]
-    fn part(&mut self, rows: Range<usize>, columns: Range<usize>) -> Tile<'_> {
-        let (n_rows, n, stride) = (rows.len(), columns.len(), self.stride);
-        let start = self.start.part(rows.clone(), columns.clone());
-        let at = rows.start * stride + columns.start;
-        Tile { n_rows, n, start, to: self.to.part((rows, columns), at), stride }
-    }
-}
-
-impl To<'_> {
-    /// The destination of a tile that starts at element `at`.
-    fn part(&mut self, (rows, columns): (Range<usize>, Range<usize>), at: usize) -> To<'_> {
-        match self {
-            To::Sums(c) => To::Sums(&mut c[at..]),
-            To::Quantized(requantize, y) => {
-                To::Quantized(requantize.part(rows, columns), &mut y[at..])
-            }
-            To::AnyQuantized(requantize, y) => {
-                To::AnyQuantized(requantize.part(rows, columns), &mut y[at..])
-            }
-        }
-    }
 }
 
 /// Calls `$sums::<R, is_a_signed>` for `$n_rows` rows.
@@ -282,11 +199,35 @@ impl Gemm<'_> {
     }
 
     /// Computes `to`, tile by tile.
-    fn tiles(&self, (rows, columns): (Range<usize>, Range<usize>), mut to: To<'_>, stride: usize) {
+    fn tiles(&self, (rows, columns): (Range<usize>, Range<usize>), to: To<'_>, stride: usize) {
         let isa = self.isa(rows.len());
-        let variant @ Variant { mr, nr, n_tiles, is_blocked, .. } = best(isa);
+        let k_step = best(isa).k_step;
+        let needed = self.a_stride * rows.end.saturating_sub(1) + self.k.next_multiple_of(k_step);
+        if k_step == QUAD || needed <= self.a.len() {
+            return self.blocks(isa, (rows, columns), &[], (to, stride));
+        }
+        let (mut tail, n) = ([[0; size_of::<Step>()]; TAIL], rows.len().min(TAIL));
+        for (row, copy) in (rows.end - n..rows.end).zip(&mut tail) {
+            let terms = &self.a[row * self.a_stride..][..self.k];
+            let last = &terms[self.k / k_step * k_step..];
+            copy[..last.len()].copy_from_slice(last);
+        }
+        self.blocks(isa, (rows, columns), &tail[..n], (to, stride));
+    }
+
+    /// Computes `to`; `tail` holds the last terms, fewer than a step, of the last rows, if the variant reads whole steps but A
+    /// ends before that.
+    fn blocks(
+        &self,
+        isa: Isa,
+        (rows, columns): (Range<usize>, Range<usize>),
+        tail: &[Step],
+        (mut to, stride): (To<'_>, usize),
+    ) {
+        let Variant { mr, nr, n_tiles, is_blocked, .. } = best(isa);
         assert_eq!(columns.start % nr, 0, "columns start inside a panel");
-        let panel_len = variant.panel_len(self.k);
+        // Of the variant that packed them.
+        let panel_len = best(self.isa).panel_len(self.k);
         let b = &self.b[columns.start / nr * panel_len..];
         let near = || (BLOCK_BYTES / self.k.max(1) / mr).max(n_tiles) * mr;
         let block = rows_of_far(isa, self.k, columns.len()).unwrap_or_else(near);
@@ -307,7 +248,8 @@ impl Gemm<'_> {
                     let at = (row - rows.start) * stride + own.start - columns.start;
                     let (n_rows, n) = (tile_rows.len(), own.len());
                     let to = to.part((tile_rows, own.clone()), at);
-                    tile(isa, &self.rows(row), panel, Tile { n_rows, n, start, to, stride });
+                    let a = Rows { tail: (rows.end - row, tail), ..self.rows(row) };
+                    tile(isa, &a, panel, Tile { n_rows, n, start, to, stride });
                     row += n_rows;
                 }
                 (column, panels) = (own.end, &panels[panel_len..]);
@@ -318,8 +260,11 @@ impl Gemm<'_> {
 
     /// The instruction set for this many rows: for few rows or terms, dot products take less time than matrix tiles.
     fn isa(&self, n_rows: usize) -> Isa {
+        let Self { k, a_stride, .. } = *self;
+        let is_small = n_rows < TILED_ROWS || k < TILED_K || n_rows.saturating_mul(k) < TILED_TERMS;
         match self.isa {
-            Isa::Amx(token) if n_rows < TILED_ROWS || self.k < TILED_K => Isa::Avx512(token.into()),
+            // Rows that overlap are not worth tiles either.
+            Isa::Amx(token) if is_small || a_stride < k => Isa::Avx512(token.into()),
             isa => isa,
         }
     }
@@ -333,7 +278,7 @@ impl Gemm<'_> {
             }
             _ => &[],
         };
-        Rows { a: &self.a[first * stride..], stride, k, signs, masks }
+        Rows { a: &self.a[first * stride..], stride, k, signs, masks, tail: (0, &[]) }
     }
 }
 
@@ -346,42 +291,6 @@ fn from_sums<const MR: usize>(isa: Isa, tile: Tile<'_>, tile_of: impl Fn(Tile<'_
     let (n_rows, n, to) = (tile.n_rows, tile.n, To::Sums(sums.as_flattened_mut()));
     tile_of(Tile { n_rows, n, start: Start::Zero, to, stride: MAX_NR });
     isa.run(Finish { sums, tile });
-}
-
-/// Converts sums without initial values to the results of a tile.
-struct Finish<'a> {
-    sums: &'a mut [[i32; MAX_NR]],
-    tile: Tile<'a>,
-}
-
-impl Task for Finish<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) {
-        let Self { sums, tile: Tile { n_rows, n, start, mut to, stride } } = self;
-        for (r, sums) in sums[..n_rows].iter_mut().enumerate() {
-            let sums = &mut sums[..n];
-            match start {
-                Start::Zero => {}
-                Start::ByColumn(start) => {
-                    let start = &start[..n];
-                    for j in 0..n {
-                        sums[j] = sums[j].wrapping_add(start[j]);
-                    }
-                }
-                Start::ByRow(start) => {
-                    sums.iter_mut().for_each(|sum| *sum = sum.wrapping_add(start[r]));
-                }
-            }
-            match &mut to {
-                To::Sums(c) => c[r * stride..][..n].copy_from_slice(sums),
-                To::Quantized(requantize, y) | To::AnyQuantized(requantize, y) => {
-                    requantize.write(r, sums, &mut y[r * stride..][..n]);
-                }
-            }
-        }
-    }
 }
 
 #[cfg(test)]

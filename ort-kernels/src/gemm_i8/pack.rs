@@ -140,6 +140,8 @@ impl Task for Packing<'_> {
             let (quads, masks) = panel.split_at_mut(variant.quads_len(k));
             let quads = &mut quads[first * nr..][..variant.quads_len(b.k)];
             let quads = quads.as_chunks_mut::<QUAD>().0;
+            let (quads, padding) = quads.split_at_mut(b.k.div_ceil(QUAD) * nr);
+            padding.fill([0; QUAD]);
             match b.strides {
                 [1, stride] => {
                     let columns = columns.map(|j| &b.data[j * stride..][..b.k]);

@@ -16,6 +16,8 @@ pub struct Variant {
     pub n_tiles: usize,
     /// Columns per panel of B.
     pub nr: usize,
+    /// Terms of which panels have whole multiples. If they are more than a quad, what follows the terms is zero.
+    pub k_step: usize,
     /// Whether panels end with masks of the quads whose products can be added in 16 bits.
     pub has_masks: bool,
     /// Whether one call computes all tiles of a block, panel by panel.
@@ -26,12 +28,13 @@ impl Variant {
     /// The layout of panels, as a number: variants with equal ones share packed matrices.
     #[must_use]
     pub fn layout(&self) -> u64 {
-        self.nr as u64 | u64::from(self.has_masks) << u32::BITS
+        let k_step = (self.k_step / QUAD) as u64;
+        self.nr as u64 | u64::from(self.has_masks) << u32::BITS | (k_step - 1) << (u32::BITS + 1)
     }
 
     /// Bytes of the quads of a panel.
     pub(super) fn quads_len(&self, k: usize) -> usize {
-        k.div_ceil(QUAD) * QUAD * self.nr
+        k.next_multiple_of(self.k_step) * self.nr
     }
 
     /// Bytes of a panel: quads, and masks in whole lines of a cache.

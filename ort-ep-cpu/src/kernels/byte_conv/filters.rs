@@ -147,7 +147,13 @@ fn rows(
     [filters, channels, taps]: [usize; 3],
 ) -> Option<Form> {
     let (isa, k) = (compiler.cpu.isa, columns_k(channels, taps));
-    let len = if flip == 0 && taps == 1 { 0 } else { filters.checked_mul(k)? };
+    // Matrix tiles read whole steps of rows, also behind the last.
+    let k_step = variant(isa).k_step;
+    let slack = if k.is_multiple_of(k_step) || k_step == 4 { 0 } else { k_step };
+    let len = match flip == 0 && taps == 1 && slack == 0 {
+        true => 0,
+        false => filters.checked_mul(k)?.checked_add(slack)?,
+    };
     let m = filters / group;
     let masks_len = row_masks_len(isa, m, k);
     if len + masks_len == 0 {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use ort_ep::Threads;
 use ort_kernels::Isa;
 use ort_kernels::gemm_i8::{
-    Columns, Gemm, Signs, Start, Zeros, columns_k, packed_b_len, row_masks_len,
+    Columns, Gemm, Signs, Start, Zeros, columns_k, packed_b_len, row_masks_len, variant,
 };
 
 use super::{ByteConv, Channels, Finish, Geometry, Operands};
@@ -13,12 +13,15 @@ use crate::cpu::{Team, n_parts};
 use crate::cut::{Along, Cut, Part};
 use crate::pieces::wanted;
 
-/// Columns whose sums a thread computes at a time: a few panels of any variant; and more while these are short.
-const COLUMNS: [usize; 2] = [128, 1024];
-/// Bytes of columns and their sums.
+/// Columns whose sums a thread computes at a time: a few panels of any variant; and more while these are short. Rows of sums
+/// that are an odd number of panels apart share few sets of a cache.
+const COLUMNS: [usize; 2] = [160, 992];
+/// Bytes of columns and their sums: fewer where more rows of these are written at once, which should share pages.
 const BLOCK_BYTES: usize = 256 << 10;
 /// The least number of columns: a panel of the widest variant.
 const MIN_COLUMNS: usize = 32;
+/// Bytes of a line of a cache, where all parts of the scratch start.
+const LINE: usize = 64;
 /// The most bytes that are copied to panels between two checks for cancellation.
 const MAX_PACKED: usize = 1 << 23;
 
@@ -39,10 +42,13 @@ impl Scratch {
         let most = (MAX_PACKED / k.max(1)).next_multiple_of(MIN_COLUMNS).max(MIN_COLUMNS);
         let [few, many] = COLUMNS;
         let bytes = size_of::<i32>().saturating_mul(filters).saturating_add(k);
-        let n = (BLOCK_BYTES / bytes.max(1) / MIN_COLUMNS * MIN_COLUMNS).clamp(few, many).min(most);
-        let lines = Columns::scratch_len(&geometry.axes, geometry.channels, n).div_ceil(4);
-        let panels = packed_b_len(isa, k, n).div_ceil(4);
-        Self { n_columns: n, lines, panels, ones: k.div_ceil(4), sums: filters * n }
+        let block = BLOCK_BYTES / variant(isa).n_tiles;
+        let n = (block / bytes.max(1)).clamp(few, many).min(most) / MIN_COLUMNS;
+        let n = (n - usize::from(n.is_multiple_of(2))) * MIN_COLUMNS;
+        let whole_lines = |bytes: usize| bytes.next_multiple_of(LINE) / 4;
+        let lines = whole_lines(Columns::scratch_len(&geometry.axes, geometry.channels, n));
+        let (panels, ones) = (whole_lines(packed_b_len(isa, k, n)), whole_lines(k));
+        Self { n_columns: n, lines, panels, ones, sums: filters * n }
     }
 
     fn len(self) -> usize {
@@ -136,7 +142,7 @@ fn part<T>(
             n: own.len(),
             k,
             signs: Signs::SignedA,
-            a: &operands.w[first * k..][..filters * k],
+            a: &operands.w[first * k..],
             a_stride: k,
             a_masks,
             b: panels,

@@ -57,18 +57,18 @@ pub(super) fn scratch_len(isa: Isa, geometry: &Geometry) -> usize {
 
 /// The rows that a thread gathers at a time if no sums are stored: more where the weights are not in a near cache.
 fn n_gathered(isa: Isa, geometry: &Geometry) -> usize {
-    let far = rows_of_far(isa, padded(geometry.k), geometry.filters);
+    let far = rows_of_far(isa, padded(isa, geometry.k), geometry.filters);
     rows_at_once(isa, geometry.k).max(far.unwrap_or(0))
 }
 
 /// Elements of scratch for the rows that a thread gathers at a time.
 fn rows_len(isa: Isa, geometry: &Geometry) -> usize {
-    n_gathered(isa, geometry) * padded(geometry.k) / 4
+    n_gathered(isa, geometry) * padded(isa, geometry.k) / 4
 }
 
-/// The length of gathered rows, in whole quads: what follows a row is multiplied by the zeros that pad the weights.
-fn padded(k: usize) -> usize {
-    k.next_multiple_of(4)
+/// The length of gathered rows, in whole steps: what follows a row is multiplied by the zeros that pad the weights.
+fn padded(isa: Isa, k: usize) -> usize {
+    k.next_multiple_of(variant(isa).k_step)
 }
 
 /// Computes `y`: `[images, positions, filters]`. `finish` converts sums to results.
@@ -117,7 +117,7 @@ fn part<T>(
     let read: &mut [u8] = bytemuck::cast_slice_mut(read);
     let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
     let is_direct = operands.flip == 0 && geometry.axes.iter().all(|axis| axis.is_pointwise());
-    let (row_len, has_zeros) = (if is_direct { k } else { padded(k) }, kernel.filters.has_zeros());
+    let (row_len, has_zeros) = (if is_direct { k } else { padded(isa, k) }, kernel.filters.has_zeros());
     let gemm = Gemm {
         isa,
         n,
@@ -136,7 +136,7 @@ fn part<T>(
         let n_rows = n_gathered(isa, geometry);
         for (first, y) in rows.clone().step_by(n_rows).zip(y.chunks_mut(n_rows * n)) {
             let block = first..rows.end.min(first + n_rows);
-            gather(geometry, operands, image, (block.clone(), &mut *read));
+            gather((geometry, row_len), operands, image, (block.clone(), &mut *read));
             Gemm { a: read, ..gemm }.run_quantized(0..block.len(), 0..n, &requantize, y);
         }
         return;
@@ -146,7 +146,7 @@ fn part<T>(
         let a = match is_direct {
             true => &image[first * k..][..block.len() * k],
             false => {
-                gather(geometry, operands, image, (block.clone(), &mut *read));
+                gather((geometry, row_len), operands, image, (block.clone(), &mut *read));
                 &*read
             }
         };
@@ -163,22 +163,21 @@ fn part<T>(
     }
 }
 
-/// Gathers the inputs of outputs `rows`, row by row: the channels of each tap.
+/// Gathers the inputs of outputs `rows`, row by row, `row_len` apart: the channels of each tap.
 fn gather(
-    geometry: &Geometry,
+    (geometry, row_len): (&Geometry, usize),
     operands: &Operands<'_>,
     image: &[u8],
     (rows, read): (Range<usize>, &mut [u8]),
 ) {
     let [_, _, axis2] = &geometry.axes;
-    let row_len = padded(geometry.k);
     let read = &mut read[..rows.len() * row_len];
     let (mut row, mut rest) = (rows.start, &mut *read);
     while row < rows.end {
         let (line, at) = (row / axis2.output, row % axis2.output);
         let n = (axis2.output - at).min(rows.end - row);
         let (own, others) = rest.split_at_mut(n * row_len);
-        gather_line(geometry, operands, image, (line, at..at + n), own);
+        gather_line((geometry, row_len), operands, image, (line, at..at + n), own);
         (row, rest) = (row + n, others);
     }
     if operands.flip != 0 {
@@ -188,7 +187,7 @@ fn gather(
 
 /// Gathers the inputs of these outputs of a line.
 fn gather_line(
-    geometry: &Geometry,
+    (geometry, row_len): (&Geometry, usize),
     operands: &Operands<'_>,
     image: &[u8],
     (line, outputs): (usize, Range<usize>),
@@ -196,7 +195,7 @@ fn gather_line(
 ) {
     let ([axis0, axis1, axis2], channels) = (&geometry.axes, geometry.channels);
     let (at0, at1) = (line / axis1.output, line % axis1.output);
-    let (len, row_len) = (axis2.kernel * channels, padded(geometry.k));
+    let len = axis2.kernel * channels;
     // The outputs whose pixels are adjacent and inside the image: they are copied together.
     let whole = match axis2.dilation {
         1 => axis2.inside(&axis2.inside(&outputs, 0), axis2.kernel - 1),

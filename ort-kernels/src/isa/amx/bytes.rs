@@ -38,55 +38,60 @@ impl Sums {
         Self(Aligned(MaybeUninit::uninit()))
     }
 
-    /// `sums[r][j] = start[j] + Σ_k a[r][k]·b[k][j]` over all terms, for `n_rows` rows, modulo 2³². The bytes of A are
-    /// signed and those of B are not, if `SIGNED`; else the reverse.
+    /// `sums[r][j] = Σ_k a[r][k]·b[k][j]` over all terms, modulo 2³². Parts are consecutive rows, their number and their
+    /// terms. The bytes of A are signed and those of B are not, if `SIGNED`; else the reverse.
     ///
     /// # Panics
-    /// If a row is outside of A, if there are no steps, or no rows or more than 128.
+    /// If a row is outside of A, if rows have no steps, if a part begins inside a square, or if there are more than 128 rows.
     pub(crate) fn multiply<const SIGNED: bool>(
         &mut self,
         token: Amx,
-        n_rows: usize,
-        terms: &[Terms<'_>],
-        Aligned(start): &Aligned<[i32; SIDE]>,
+        parts: [(usize, &[Terms<'_>]); 2],
     ) -> &mut [[i32; SIDE]] {
-        assert!((1..=N_SQUARES * SIDE).contains(&n_rows), "{n_rows} rows");
-        assert!(!terms.is_empty(), "no terms");
         let sums = self.0.0.as_mut_ptr().cast::<i32>();
-        let (n_whole, n_left) = (n_rows / SIDE, n_rows % SIDE);
-        let mut from = Initial { at: start.as_ptr(), stride: 0 };
-        for terms in terms {
-            terms.check(n_rows);
-            if n_whole > 0 {
-                let squares = Squares { n: n_whole, second: TILE, tiles: &CONFIGURATION };
-                // SAFETY: all rows are inside A, as was checked, and at most four squares are written. Sums start with one row,
-                // or with those that the previous terms wrote.
-                unsafe { squares.multiply::<SIGNED>(token, *terms, from, sums) };
+        let mut n_done = 0;
+        for (n_rows, terms) in parts.into_iter().filter(|(n_rows, _)| *n_rows > 0) {
+            assert!(n_done % SIDE == 0 && n_rows <= N_SQUARES * SIDE - n_done, "{n_rows} rows");
+            assert!(!terms.is_empty(), "no terms");
+            let (n_whole, n_left) = (n_rows / SIDE, n_rows % SIDE);
+            let sums = sums.wrapping_add(n_done * SIDE);
+            for (i, terms) in terms.iter().enumerate() {
+                terms.check(n_rows);
+                if n_whole > 0 {
+                    let squares = Squares { n: n_whole, second: TILE, tiles: &CONFIGURATION };
+                    // SAFETY: all rows are inside A, as was checked, and at most four squares are written. Those that are
+                    // continued were written with the first terms.
+                    unsafe { squares.multiply::<SIGNED>(token, i == 0, *terms, sums) };
+                }
+                if n_left > 0 {
+                    let (rest, at) = (terms.skip(n_whole * SIDE), n_whole * SIDE * SIDE);
+                    let tiles = &CONFIGURATIONS[n_left];
+                    let second = if n_left > TILE { TILE } else { 0 };
+                    let squares = Squares { n: 1, second, tiles };
+                    let sums = sums.wrapping_add(at);
+                    // SAFETY: likewise; the tiles have only as many rows as are left, or one that is the first again.
+                    unsafe { squares.multiply::<SIGNED>(token, i == 0, rest, sums) };
+                }
             }
-            if n_left > 0 {
-                let (rest, at) = (terms.skip(n_whole * SIDE), n_whole * SIDE * SIDE);
-                let from = from.skip(n_whole * SIDE);
-                let tiles = rows_of_tiles(n_left);
-                let squares =
-                    Squares { n: 1, second: if n_left > TILE { TILE } else { 0 }, tiles: &tiles };
-                // SAFETY: likewise; the tiles have only as many rows as are left.
-                unsafe { squares.multiply::<SIGNED>(token, rest, from, sums.wrapping_add(at)) };
-            }
-            from = Initial { at: sums, stride: size_of::<[i32; SIDE]>() };
+            n_done += n_rows;
         }
-        // SAFETY: each row of each of the squares was written, and there is a pointer to as many.
-        unsafe { std::slice::from_raw_parts_mut(sums.cast(), n_rows) }
+        // SAFETY: each row of each of the parts was written, and there is a pointer to as many.
+        unsafe { std::slice::from_raw_parts_mut(sums.cast(), n_done) }
     }
 }
 
-/// The tiles of a square with these rows. The second tile of rows has one at least: if it is not needed, its row is the
-/// first again.
-fn rows_of_tiles(n_rows: usize) -> Configuration {
-    let [first, second] = [n_rows.min(TILE), n_rows.saturating_sub(TILE).max(1)];
-    #[expect(clippy::cast_possible_truncation, reason = "at most 16")]
-    let [r, s] = [first as u8, second as u8];
-    configuration([r, r, s, s, r, s, 16, 16])
-}
+/// The tiles of a square, by its number of rows. The second tile of rows has one at least: if it is not needed, its row is
+/// the first again.
+static CONFIGURATIONS: [Configuration; SIDE] = {
+    let mut all = [const { configuration([1, 1, 1, 1, 1, 1, 16, 16]) }; SIDE];
+    let mut n_rows: u8 = 1;
+    while (n_rows as usize) < SIDE {
+        let (r, s) = if n_rows <= 16 { (n_rows, 1) } else { (16, n_rows - 16) };
+        all[n_rows as usize] = configuration([r, r, s, s, r, s, 16, 16]);
+        n_rows += 1;
+    }
+    all
+};
 
 impl Terms<'_> {
     /// Without the first rows.
@@ -94,26 +99,12 @@ impl Terms<'_> {
         Self { a: &self.a[n_rows * self.stride..], ..self }
     }
 
-    /// Checks that there are steps, and that all rows are inside A.
+    /// Checks that there are steps, and that all rows, of which there is one at least, are inside A.
     fn check(&self, n_rows: usize) {
         assert!(!self.b.is_empty(), "no steps");
         let last = self.stride.checked_mul(n_rows - 1);
         let needed = last.and_then(|at| at.checked_add(self.b.len() * STEP));
         assert!(needed.is_some_and(|needed| needed <= self.a.len()), "A: {} bytes", self.a.len());
-    }
-}
-
-/// The initial values of sums: rows of 32, `stride` bytes apart.
-#[derive(Clone, Copy)]
-struct Initial {
-    at: *const i32,
-    stride: usize,
-}
-
-impl Initial {
-    /// Without the first rows.
-    fn skip(self, n_rows: usize) -> Self {
-        Self { at: self.at.wrapping_byte_add(n_rows * self.stride), ..self }
     }
 }
 
@@ -125,17 +116,21 @@ struct Squares<'a> {
     tiles: &'a Configuration,
 }
 
-/// The squares, by the instruction for dot products.
+/// The squares, by the instruction for dot products and how sums begin.
 macro_rules! squares {
-    ($dot:literal $squares:ident $terms:ident $from:ident $sums:ident) => {
+    (zero $dot:literal $squares:ident $terms:ident $sums:ident) => {
+        squares!(@ ["tilezero tmm0" "tilezero tmm1" "tilezero tmm2" "tilezero tmm3"] $dot $squares $terms $sums)
+    };
+    (continued $dot:literal $squares:ident $terms:ident $sums:ident) => {
+        squares!(@ ["tileloadd tmm0, [{sums} + {line}*1]" "tileloadd tmm1, [{sums} + {line}*1 + 64]"
+            "tileloadd tmm2, [{sums} + {line}*1 + 2048]" "tileloadd tmm3, [{sums} + {line}*1 + 2112]"]
+            $dot $squares $terms $sums)
+    };
+    (@ [$($start:literal)+] $dot:literal $squares:ident $terms:ident $sums:ident) => {
         asm!(
             "ldtilecfg [{t}]",
             "2:",
-            "tileloadd tmm0, [{from} + {from_stride}*1]",
-            "tileloadd tmm1, [{from} + {from_stride}*1 + 64]",
-            "mov {t}, {from_stride}", "shl {t}, 4", "add {t}, {from}",
-            "tileloadd tmm2, [{t} + {from_stride}*1]",
-            "tileloadd tmm3, [{t} + {from_stride}*1 + 64]",
+            $($start,)+
             "lea {t}, [{a} + {second}]",
             "mov {step}, {n_steps}",
             "3:",
@@ -156,12 +151,10 @@ macro_rules! squares {
             // The next 32 rows, and B from its first step.
             "mov {t}, {n_steps}", "shl {t}, 6", "sub {a}, {t}", "shl {t}, 5", "sub {b}, {t}",
             "mov {t}, {stride}", "shl {t}, 5", "add {a}, {t}",
-            "mov {t}, {from_stride}", "shl {t}, 5", "add {from}, {t}",
             "add {sums}, 4096",
             "dec {n}", "jnz 2b",
             "tilerelease",
             t = inout(reg) &raw const *$squares.tiles => _,
-            from = inout(reg) $from.at => _, from_stride = in(reg) $from.stride,
             a = inout(reg) $terms.a.as_ptr() => _, stride = in(reg) $terms.stride,
             second = in(reg) $squares.second * $terms.stride,
             b = inout(reg) $terms.b.as_ptr() => _, n_steps = in(reg) $terms.b.len(),
@@ -175,27 +168,29 @@ macro_rules! squares {
 }
 
 impl Squares<'_> {
-    /// Computes the squares. Registers: tmm0 to tmm3 are the sums of (rows, columns) = (0, 0), (0, 1), (1, 0), (1, 1); tmm4
-    /// and tmm5 hold A, tmm6 and tmm7 B.
+    /// Computes the squares, or continues them with further terms. Registers: tmm0 to tmm3 are the sums of (rows, columns) =
+    /// (0, 0), (0, 1), (1, 0), (1, 1); tmm4 and tmm5 hold A, tmm6 and tmm7 B.
     ///
     /// # Safety
-    /// For every row of the tiles of each square, A must have 64 bytes per step, and `from` must have a row of 128 bytes;
-    /// `sums` must have room for as many squares of 4096 bytes. There must be a square and a step.
-    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one of two instructions")]
+    /// For every row of the tiles of each square, A must have 64 bytes per step; `sums` must have room for as many squares of
+    /// 4096 bytes, and hold them if they are continued. There must be a square and a step.
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one of four loops")]
     unsafe fn multiply<const SIGNED: bool>(
         &self,
         _: Amx,
+        is_first: bool,
         terms: Terms<'_>,
-        from: Initial,
         sums: *mut i32,
     ) {
         // SAFETY: the token proves the instructions and the permission. The configuration is 64 bytes. What is read and written
         // is as the caller promises; of B, whole steps. Tiles are released, flags and registers that change are named, and the
         // stack is not used.
         unsafe {
-            match SIGNED {
-                true => squares!("tdpbsud" self terms from sums),
-                false => squares!("tdpbusd" self terms from sums),
+            match (SIGNED, is_first) {
+                (true, true) => squares!(zero "tdpbsud" self terms sums),
+                (true, false) => squares!(continued "tdpbsud" self terms sums),
+                (false, true) => squares!(zero "tdpbusd" self terms sums),
+                (false, false) => squares!(continued "tdpbusd" self terms sums),
             }
         }
     }
