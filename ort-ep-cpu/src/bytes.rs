@@ -21,8 +21,7 @@ use crate::pieces::wanted;
 pub(crate) const FLIP: u8 = 0x80;
 /// About the rows whose sums a thread computes at a time.
 const ROWS: usize = 40;
-/// Columns whose sums a thread computes at a time: whole panels, an odd number of them, because rows that are a multiple of
-/// many lines apart share few sets of a cache.
+/// Columns whose sums a thread computes at a time: an odd number of panels, as rows that are many lines apart share few sets.
 const COLUMNS: usize = 160;
 /// Bytes of rows that stay in a cache while they are multiplied.
 const CACHED_BYTES: usize = 128 << 10;

@@ -31,7 +31,8 @@ pub(super) fn tile(token: Amx, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
         let (whole, last) = b.split_at(rows.k / STEP);
         let (n_left, tail) = rows.tail;
         far[0] = Terms { a: &rows.a[n_near * rows.stride..], stride: rows.stride, b: whole };
-        far[1] = Terms { a: tail[tail.len() + n_near - n_left..].as_flattened(), stride: STEP, b: last };
+        far[1] =
+            Terms { a: tail[tail.len() + n_near - n_left..].as_flattened(), stride: STEP, b: last };
     }
     let far = &far[usize::from(far[0].b.is_empty())..];
     let parts = [(n_near, &near[..]), (tile.n_rows - n_near, far)];

@@ -3,8 +3,15 @@
 use super::{Finish, MAX_NR, QUAD, Rows, Signs, Tile, Variant};
 use crate::Isa;
 
-pub(super) const VARIANT: Variant =
-    Variant { name: "generic", mr: MR, n_tiles: 1, nr: NR, k_step: QUAD, has_masks: false, is_blocked: false };
+pub(super) const VARIANT: Variant = Variant {
+    name: "generic",
+    mr: MR,
+    n_tiles: 1,
+    nr: NR,
+    k_step: QUAD,
+    has_masks: false,
+    is_blocked: false,
+};
 const MR: usize = 4;
 const NR: usize = 8;
 

@@ -114,7 +114,8 @@ pub(super) fn agrees_with_generic(isa: Isa) {
                         Signs::UnsignedA => (&a[..m * k], &masks),
                         Signs::SignedA => (&a[..], &masks),
                     };
-                    let gemm = Gemm { isa, n, k, signs, a, a_stride: k, a_masks, b: &packed, start };
+                    let gemm =
+                        Gemm { isa, n, k, signs, a, a_stride: k, a_masks, b: &packed, start };
                     let mut c = vec![-1; m * n];
                     gemm.run(0..m, 0..n, &mut c);
                     assert_eq!(c, expected, "{isa:?} {signs:?} {m}x{n}x{k}");

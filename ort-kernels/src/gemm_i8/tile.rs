@@ -89,7 +89,11 @@ impl Tile<'_> {
 
 impl To<'_> {
     /// The destination of a tile that starts at element `at`.
-    pub(super) fn part(&mut self, (rows, columns): (Range<usize>, Range<usize>), at: usize) -> To<'_> {
+    pub(super) fn part(
+        &mut self,
+        (rows, columns): (Range<usize>, Range<usize>),
+        at: usize,
+    ) -> To<'_> {
         match self {
             To::Sums(c) => To::Sums(&mut c[at..]),
             To::Quantized(requantize, y) => {

@@ -117,7 +117,8 @@ fn part<T>(
     let read: &mut [u8] = bytemuck::cast_slice_mut(read);
     let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
     let is_direct = operands.flip == 0 && geometry.axes.iter().all(|axis| axis.is_pointwise());
-    let (row_len, has_zeros) = (if is_direct { k } else { padded(isa, k) }, kernel.filters.has_zeros());
+    let (row_len, has_zeros) =
+        (if is_direct { k } else { padded(isa, k) }, kernel.filters.has_zeros());
     let gemm = Gemm {
         isa,
         n,
