@@ -299,20 +299,21 @@ impl Task for Packing<'_> {
             padding.fill([0; QUAD]);
             if is_pointwise {
                 columns.points(&own, quads.chunks_exact_mut(nr));
-                if variant.k_step > QUAD {
-                    clear(&mut quads[k / QUAD * nr..], k % QUAD);
+            } else {
+                let (mut runs, mut n_runs, mut output) = ([Run::default(); MAX_NR], 0, own.start);
+                while output < own.end {
+                    let (line, at) = (output / axis2.output, output % axis2.output);
+                    let n = (own.end - output).min(axis2.output - at);
+                    let from = (line - first) * layout.len + at - at2;
+                    runs[n_runs] = Run { at: output - own.start, n, from };
+                    (output, n_runs) = (output + n, n_runs + 1);
                 }
-                continue;
+                columns.panel((&layout, lines), &runs[..n_runs], nr, quads);
             }
-            let (mut runs, mut n_runs, mut output) = ([Run::default(); MAX_NR], 0, own.start);
-            while output < own.end {
-                let (line, at) = (output / axis2.output, output % axis2.output);
-                let n = (own.end - output).min(axis2.output - at);
-                let from = (line - first) * layout.len + at - at2;
-                runs[n_runs] = Run { at: output - own.start, n, from };
-                (output, n_runs) = (output + n, n_runs + 1);
+            if variant.k_step > QUAD {
+                // A single tap may have channels that are no whole quads.
+                clear(&mut quads[k / QUAD * nr..], k % QUAD);
             }
-            columns.panel((&layout, lines), &runs[..n_runs], nr, quads);
         }
     }
 }
