@@ -25,7 +25,7 @@ fn main() {
     let given: Vec<usize> = std::env::args().skip(1).filter_map(|x| x.parse().ok()).collect();
     let given = given.as_chunks::<3>().0;
     print!("{:>18}", "m x n x k");
-    Isa::all().for_each(|isa| print!(" {:>16}", variant(isa).name));
+    Isa::all().for_each(|isa| print!(" {:>16}", variant(isa, usize::MAX).name));
     println!();
     for mnk in if given.is_empty() { &GRID[..] } else { given } {
         print!("{:>18}", mnk.map(|x| x.to_string()).join("x"));

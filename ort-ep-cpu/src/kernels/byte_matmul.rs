@@ -254,7 +254,7 @@ impl Kernel for ByteMatMul {
     }
 
     fn variant(&self) -> &'static str {
-        variant_name(self.cpu.isa)
+        variant_name(self.cpu.isa, self.right.k)
     }
 }
 

@@ -12,30 +12,22 @@ use std::arch::x86_64::{
     _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_si512,
 };
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "amx_32x32",
-    mr: SIDE,
-    n_tiles: N_SQUARES,
-    nr: MAX_NR,
-    k_step: STEP,
-    has_masks: false,
-    is_blocked: false,
-};
+pub(super) const VARIANT: Variant =
+    Variant { n_tiles: N_SQUARES, k_step: STEP, ..Variant::new("amx_32x32", SIDE, MAX_NR) };
 
 pub(super) fn tile(token: Amx, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
-    let n_near = n_near(rows, tile.n_rows);
+    let Rows { a, stride, k, tail, .. } = *rows;
     let b = b.as_chunks().0.as_chunks().0;
-    let near = [Terms { a: rows.a, stride: rows.stride, b }];
-    let mut far = [Terms { a: &[], stride: STEP, b: &[] }; 2];
-    if n_near < tile.n_rows {
-        let (whole, last) = b.split_at(rows.k / STEP);
-        let (n_left, tail) = rows.tail;
-        far[0] = Terms { a: &rows.a[n_near * rows.stride..], stride: rows.stride, b: whole };
-        far[1] =
-            Terms { a: tail[tail.len() + n_near - n_left..].as_flattened(), stride: STEP, b: last };
-    }
-    let far = &far[usize::from(far[0].b.is_empty())..];
-    let parts = [(n_near, &near[..]), (tile.n_rows - n_near, far)];
+    // Rows of which whole steps can be read, and the others: the whole steps of these, and the copies of their last terms.
+    let n_near = tile.n_rows - tail.len();
+    let near = [Terms { a, stride, b }];
+    let (whole, last) = b.split_at(k / STEP);
+    let far = [
+        Terms { a: a.get(n_near * stride..).unwrap_or_default(), stride, b: whole },
+        Terms { a: tail.as_flattened(), stride: STEP, b: last },
+    ];
+    let far = if whole.is_empty() { &far[1..] } else { &far };
+    let parts = [(n_near, &near[..]), (tail.len(), far)];
     let mut sums = Sums::new();
     let sums = match rows.signs {
         Signs::UnsignedA => sums.multiply::<false>(token, parts),
@@ -44,16 +36,6 @@ pub(super) fn tile(token: Amx, rows: &Rows<'_>, b: &[u8], tile: Tile<'_>) {
     match tile.to {
         To::AnyQuantized(..) => Isa::Amx(token).run(Finish { sums, tile }),
         To::Sums(_) | To::Quantized(..) => finish(token.into(), sums, tile),
-    }
-}
-
-/// The first rows, all or those of whole squares, of which whole steps can be read: what follows the terms is multiplied by
-/// zeros.
-fn n_near(rows: &Rows<'_>, n_rows: usize) -> usize {
-    let needed = (n_rows - 1) * rows.stride + rows.k.next_multiple_of(STEP);
-    match needed.checked_sub(rows.a.len()) {
-        None | Some(0) => n_rows,
-        Some(missing) => n_rows.saturating_sub(missing.div_ceil(rows.stride)) / SIDE * SIDE,
     }
 }
 

@@ -14,15 +14,8 @@ use std::arch::x86_64::{
     _mm256_srai_epi16, _mm256_srli_epi16,
 };
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "avx2_4x16",
-    mr: MR,
-    n_tiles: 1,
-    nr: NR,
-    k_step: QUAD,
-    has_masks: true,
-    is_blocked: true,
-};
+pub(super) const VARIANT: Variant =
+    Variant { has_masks: true, is_blocked: true, ..Variant::new("avx2_4x16", MR, NR) };
 const MR: usize = 4;
 const NR: usize = 16;
 /// Bytes per register.

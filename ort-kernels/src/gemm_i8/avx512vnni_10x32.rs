@@ -14,15 +14,7 @@ use std::arch::x86_64::{
     _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setr_epi32, _mm512_setzero_si512,
 };
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "avx512vnni_10x32",
-    mr: MR,
-    n_tiles: 1,
-    nr: NR,
-    k_step: QUAD,
-    has_masks: false,
-    is_blocked: false,
-};
+pub(super) const VARIANT: Variant = Variant::new("avx512vnni_10x32", MR, NR);
 const MR: usize = 10;
 const NR: usize = 32;
 /// Bytes per register.

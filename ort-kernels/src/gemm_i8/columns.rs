@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{MAX_NR, QUAD, Variant, best};
+use super::{MAX_NR, QUAD, Variant, variant};
 use crate::conv_f32::Axis;
 use crate::{Isa, Task};
 
@@ -147,13 +147,14 @@ impl Columns<'_> {
     }
 
     /// Packs the columns of `outputs`, as returned by [`Columns::first`], into panels `[k/4][nr][4]`. What meets the zeros
-    /// that pad channels is unspecified unless the panels of the variant are padded. Masks, if there are any, say nothing about the image.
+    /// that pad channels is unspecified, unless the variant [reads steps](Variant::reads_steps). Masks, if there are any, say
+    /// nothing about the image.
     ///
     /// # Panics
     /// If `scratch` or `packed` are too short, or the image is too short for its axes.
     pub fn pack(&self, isa: Isa, outputs: Range<usize>, scratch: &mut [u8], packed: &mut [u8]) {
         let lines = scratch.as_chunks_mut().0;
-        isa.run(Packing { columns: self, variant: best(isa), outputs, lines, packed });
+        isa.run(Packing { columns: self, variant: variant(isa, self.k()), outputs, lines, packed });
     }
 
     /// Packs one panel of a pointwise convolution: rows are pieces of planes.
@@ -310,7 +311,7 @@ impl Task for Packing<'_> {
                 }
                 columns.panel((&layout, lines), &runs[..n_runs], nr, quads);
             }
-            if variant.k_step > QUAD {
+            if variant.reads_steps() {
                 // A single tap may have channels that are no whole quads.
                 clear(&mut quads[k / QUAD * nr..], k % QUAD);
             }

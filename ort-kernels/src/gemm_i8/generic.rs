@@ -3,15 +3,7 @@
 use super::{Finish, MAX_NR, QUAD, Rows, Signs, Tile, Variant};
 use crate::Isa;
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "generic",
-    mr: MR,
-    n_tiles: 1,
-    nr: NR,
-    k_step: QUAD,
-    has_masks: false,
-    is_blocked: false,
-};
+pub(super) const VARIANT: Variant = Variant::new("generic", MR, NR);
 const MR: usize = 4;
 const NR: usize = 8;
 

@@ -43,8 +43,8 @@ mod variant;
 
 pub use columns::{Columns, columns_k};
 pub use pack::{
-    Bytes, Zeros, column_sums, column_sums_while, pack_b, pack_b_while, packed_b_len, row_masks,
-    row_masks_len, row_sum,
+    Bytes, Zeros, column_sums, column_sums_while, correct, pack_b, pack_b_while, packed_b_len,
+    row_masks, row_masks_len, row_sum,
 };
 pub use variant::Variant;
 
@@ -130,16 +130,24 @@ ladder! {
     Simd128 => simd128_4x8; generic
 }
 
-/// Describes the tile that serves `isa`.
+/// Describes the tile that serves products of `k` terms.
 #[must_use]
-pub fn variant(isa: Isa) -> Variant {
-    best(isa)
+pub fn variant(isa: Isa, k: usize) -> Variant {
+    best(for_terms(isa, k))
+}
+
+/// The instruction set for products of `k` terms: for few, dot products take less time than matrix tiles.
+fn for_terms(isa: Isa, k: usize) -> Isa {
+    match isa {
+        Isa::Amx(token) if k < TILED_K => Isa::Avx512(token.into()),
+        isa => isa,
+    }
 }
 
 /// The rows of A that are multiplied with all panels of B before the next, if those do not fit the second-level cache.
 #[must_use]
 pub fn rows_of_far(isa: Isa, k: usize, n: usize) -> Option<usize> {
-    let variant @ Variant { mr, nr, n_tiles, .. } = best(isa);
+    let variant @ Variant { mr, nr, n_tiles, .. } = variant(isa, k);
     let is_far = n.div_ceil(nr).saturating_mul(variant.panel_len(k)) > FAR;
     is_far.then(|| (LARGE_BLOCK_BYTES / k.max(1) / mr).max(n_tiles) * mr)
 }
@@ -201,12 +209,14 @@ impl Gemm<'_> {
     /// Computes `to`, tile by tile.
     fn tiles(&self, (rows, columns): (Range<usize>, Range<usize>), to: To<'_>, stride: usize) {
         let isa = self.isa(rows.len());
-        let k_step = best(isa).k_step;
-        let needed = self.a_stride * rows.end.saturating_sub(1) + self.k.next_multiple_of(k_step);
-        if k_step == QUAD || needed <= self.a.len() {
+        let variant @ Variant { mr, k_step, .. } = best(isa);
+        let needed = || self.a_stride * (rows.end - 1) + variant.padded_k(self.k);
+        if !variant.reads_steps() || needed() <= self.a.len() {
             return self.blocks(isa, (rows, columns), &[], (to, stride));
         }
-        let (mut tail, n) = ([[0; size_of::<Step>()]; TAIL], rows.len().min(TAIL));
+        // A step of the last row alone cannot be read: rows have more terms than what pads them. It is copied with the others
+        // of its tile.
+        let (mut tail, n) = ([[0; size_of::<Step>()]; TAIL], (rows.len() - 1) % mr + 1);
         for (row, copy) in (rows.end - n..rows.end).zip(&mut tail) {
             let terms = &self.a[row * self.a_stride..][..self.k];
             let last = &terms[self.k / k_step * k_step..];
@@ -215,8 +225,7 @@ impl Gemm<'_> {
         self.blocks(isa, (rows, columns), &tail[..n], (to, stride));
     }
 
-    /// Computes `to`; `tail` holds the last terms, fewer than a step, of the last rows, if the variant reads whole steps but A
-    /// ends before that.
+    /// Computes `to`; `tail` holds the last terms of the rows of the last tile, see [`Rows::tail`].
     fn blocks(
         &self,
         isa: Isa,
@@ -227,7 +236,7 @@ impl Gemm<'_> {
         let Variant { mr, nr, n_tiles, is_blocked, .. } = best(isa);
         assert_eq!(columns.start % nr, 0, "columns start inside a panel");
         // Of the variant that packed them.
-        let panel_len = best(self.isa).panel_len(self.k);
+        let panel_len = variant(self.isa, self.k).panel_len(self.k);
         let b = &self.b[columns.start / nr * panel_len..];
         let near = || (BLOCK_BYTES / self.k.max(1) / mr).max(n_tiles) * mr;
         let block = rows_of_far(isa, self.k, columns.len()).unwrap_or_else(near);
@@ -248,8 +257,9 @@ impl Gemm<'_> {
                     let at = (row - rows.start) * stride + own.start - columns.start;
                     let (n_rows, n) = (tile_rows.len(), own.len());
                     let to = to.part((tile_rows, own.clone()), at);
-                    let a = Rows { tail: (rows.end - row, tail), ..self.rows(row) };
-                    tile(isa, &a, panel, Tile { n_rows, n, start, to, stride });
+                    let tail = if row + n_rows == rows.end { tail } else { &[] };
+                    let tile = Tile { n_rows, n, start, to, stride };
+                    self::tile(isa, &self.rows(row, tail), panel, tile);
                     row += n_rows;
                 }
                 (column, panels) = (own.end, &panels[panel_len..]);
@@ -258,27 +268,28 @@ impl Gemm<'_> {
         }
     }
 
-    /// The instruction set for this many rows: for few rows or terms, dot products take less time than matrix tiles.
+    /// The instruction set for this many rows: for few, dot products take less time than matrix tiles.
     fn isa(&self, n_rows: usize) -> Isa {
         let Self { k, a_stride, .. } = *self;
-        let is_small = n_rows < TILED_ROWS || k < TILED_K || n_rows.saturating_mul(k) < TILED_TERMS;
-        match self.isa {
+        let are_few = n_rows < TILED_ROWS || n_rows.saturating_mul(k) < TILED_TERMS;
+        match for_terms(self.isa, k) {
             // Rows that overlap are not worth tiles either.
-            Isa::Amx(token) if is_small || a_stride < k => Isa::Avx512(token.into()),
+            Isa::Amx(token) if are_few || a_stride < k => Isa::Avx512(token.into()),
             isa => isa,
         }
     }
 
-    fn rows(&self, first: usize) -> Rows<'_> {
+    /// The rows from `first` on.
+    fn rows<'r>(&'r self, first: usize, tail: &'r [Step]) -> Rows<'r> {
         let Self { k, a_stride: stride, signs, .. } = *self;
-        let mr = best(self.isa).mr;
+        let mr = variant(self.isa, k).mr;
         let masks = match self.a_masks.as_chunks().0 {
             masks if !masks.is_empty() && first.is_multiple_of(mr) => {
                 &masks[first / mr * n_masks(k)..]
             }
             _ => &[],
         };
-        Rows { a: &self.a[first * stride..], stride, k, signs, masks, tail: (0, &[]) }
+        Rows { a: &self.a[first * stride..], stride, k, signs, masks, tail }
     }
 }
 

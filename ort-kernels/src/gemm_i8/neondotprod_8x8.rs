@@ -7,15 +7,7 @@ use crate::isa::dotprod::{flipped, signed, unsigned};
 use crate::{Isa, NeonDotprod};
 use std::arch::aarch64::{int8x16_t, int32x4_t};
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "neondotprod_8x8",
-    mr: MR,
-    n_tiles: 1,
-    nr: NR,
-    k_step: QUAD,
-    has_masks: false,
-    is_blocked: false,
-};
+pub(super) const VARIANT: Variant = Variant::new("neondotprod_8x8", MR, NR);
 const MR: usize = 8;
 const NR: usize = 8;
 /// Sums per register, and quads.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::columns::interleave;
-use super::{MASKED, MAX_NR, Mask, QUAD, Variant, best, n_masks};
+use super::{MASKED, MAX_NR, Mask, QUAD, Variant, n_masks, variant};
 use crate::{Isa, Task, words};
 
 /// A matrix `[k, n]` of signed or unsigned bytes: element `(p, j)` is
@@ -40,7 +40,7 @@ impl Bytes<'_> {
 /// Bytes of a packed B.
 #[must_use]
 pub fn packed_b_len(isa: Isa, k: usize, n: usize) -> usize {
-    let variant = best(isa);
+    let variant = variant(isa, k);
     n.div_ceil(variant.nr) * variant.panel_len(k)
 }
 
@@ -64,7 +64,7 @@ pub fn pack_b_while(
     packed: &mut [u8],
     may_continue: impl Fn() -> bool,
 ) {
-    let variant = best(isa);
+    let variant = variant(isa, b.k);
     let (nr, panel_len) = (variant.nr, variant.panel_len(b.k).max(1));
     let packed = &mut packed[..packed_b_len(isa, b.k, b.n)];
     let n_panels = (PIECE / panel_len).max(1);
@@ -138,10 +138,11 @@ impl Task for Packing<'_> {
         for (column, panel) in (0..b.n).step_by(nr).zip(panels) {
             let columns = column..b.n.min(column + nr);
             let (quads, masks) = panel.split_at_mut(variant.quads_len(k));
-            let quads = &mut quads[first * nr..][..variant.quads_len(b.k)];
-            let quads = quads.as_chunks_mut::<QUAD>().0;
-            let (quads, padding) = quads.split_at_mut(b.k.div_ceil(QUAD) * nr);
-            padding.fill([0; QUAD]);
+            let quads = quads[first * nr..].as_chunks_mut::<QUAD>().0;
+            let (quads, rest) = quads.split_at_mut(b.k.div_ceil(QUAD) * nr);
+            if first + b.k == k {
+                rest.fill([0; QUAD]);
+            }
             match b.strides {
                 [1, stride] => {
                     let columns = columns.map(|j| &b.data[j * stride..][..b.k]);
@@ -185,7 +186,7 @@ fn mask(quads: &[[u8; QUAD]], nr: usize) -> u64 {
 /// Bytes that [`row_masks`] writes for `m` rows of `k` bytes.
 #[must_use]
 pub fn row_masks_len(isa: Isa, m: usize, k: usize) -> usize {
-    let Variant { mr, has_masks, .. } = best(isa);
+    let Variant { mr, has_masks, .. } = variant(isa, k);
     if has_masks { m.div_ceil(mr) * n_masks(k) * size_of::<Mask>() } else { 0 }
 }
 
@@ -195,7 +196,7 @@ pub fn row_masks_len(isa: Isa, m: usize, k: usize) -> usize {
 /// # Panics
 /// If `masks` is not of [`row_masks_len`].
 pub fn row_masks(isa: Isa, a: &[u8], k: usize, masks: &mut [u8]) {
-    let Variant { mr, has_masks, .. } = best(isa);
+    let Variant { mr, has_masks, .. } = variant(isa, k);
     if !has_masks || k == 0 {
         return;
     }
@@ -310,10 +311,27 @@ impl Zeros {
         let both = k.wrapping_mul(self.a).wrapping_mul(self.b);
         both.wrapping_sub(self.a.wrapping_mul(column_sum))
     }
+}
 
-    /// The remaining correction of an element: `−z_b·Σa`.
-    #[must_use]
-    pub fn by_element(self, row_sum: i32) -> i32 {
-        self.b.wrapping_mul(row_sum).wrapping_neg()
+/// `sums[j] −= factor·factors[j]`: the remaining correction for zero points, `z_b·Σa`. One is that of a row, the others are
+/// those of its columns.
+pub fn correct(isa: Isa, sums: &mut [i32], factor: i32, factors: &[i32]) {
+    isa.run(Correct { sums, factor, factors });
+}
+
+struct Correct<'a> {
+    sums: &'a mut [i32],
+    factor: i32,
+    factors: &'a [i32],
+}
+
+impl Task for Correct<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (sum, &other) in self.sums.iter_mut().zip(self.factors) {
+            *sum = sum.wrapping_sub(self.factor.wrapping_mul(other));
+        }
     }
 }

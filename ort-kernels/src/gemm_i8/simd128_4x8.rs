@@ -5,15 +5,7 @@ use super::{Finish, MAX_NR, QUAD, Rows, Signs, Tile, Variant};
 use crate::isa::simd128::ints::{add, pair_sums, splat, widened};
 use crate::{Isa, Simd128};
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "simd128_4x8",
-    mr: MR,
-    n_tiles: 1,
-    nr: NR,
-    k_step: QUAD,
-    has_masks: false,
-    is_blocked: false,
-};
+pub(super) const VARIANT: Variant = Variant::new("simd128_4x8", MR, NR);
 const MR: usize = 4;
 const NR: usize = 2 * LANES;
 /// Sums per register, and quads.

@@ -15,16 +15,15 @@ pub(super) struct Rows<'a> {
     /// The masks of each `mr` rows, if they are known.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "no variant has masks"))]
     pub(super) masks: &'a [Mask],
-    /// The rows from here on, and the last terms of the last of them.
+    /// The last terms, fewer than a step, of the last rows, if the variant reads steps but A ends before that.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "no variant reads steps"))]
-    pub(super) tail: (usize, &'a [Step]),
+    pub(super) tail: &'a [Step],
 }
 
 /// The bytes that matrix tiles read of a row at once.
 pub(super) type Step = [u8; 64];
-/// Rows whose last terms are copied: a square of tiles, and those of which no step can be read.
-pub(super) const TAIL: usize = 36;
-
+/// Rows of a matrix tile.
+pub(super) const TAIL: usize = 32;
 impl<'a> Rows<'a> {
     /// `R` rows as whole quads, equal in number, and the rest of each, padded with zeros.
     #[inline(always)]

@@ -16,7 +16,7 @@ pub struct Variant {
     pub n_tiles: usize,
     /// Columns per panel of B.
     pub nr: usize,
-    /// Terms of which panels have whole multiples. If they are more than a quad, what follows the terms is zero.
+    /// Terms that are multiplied at once; see [`Variant::reads_steps`].
     pub k_step: usize,
     /// Whether panels end with masks of the quads whose products can be added in 16 bits.
     pub has_masks: bool,
@@ -25,6 +25,23 @@ pub struct Variant {
 }
 
 impl Variant {
+    /// A tile by itself, of panels without masks and as long as their terms.
+    pub(super) const fn new(name: &'static str, mr: usize, nr: usize) -> Self {
+        Self { name, mr, n_tiles: 1, nr, k_step: QUAD, has_masks: false, is_blocked: false }
+    }
+
+    /// Whether whole steps are read of rows of A. Then panels are padded with zeros, so that what follows a row does not matter.
+    #[must_use]
+    pub const fn reads_steps(&self) -> bool {
+        self.k_step > QUAD
+    }
+
+    /// Terms of panels, of which `k` are those of a product.
+    #[must_use]
+    pub const fn padded_k(&self, k: usize) -> usize {
+        k.next_multiple_of(self.k_step)
+    }
+
     /// The layout of panels, as a number: variants with equal ones share packed matrices.
     #[must_use]
     pub fn layout(&self) -> u64 {
@@ -34,7 +51,7 @@ impl Variant {
 
     /// Bytes of the quads of a panel.
     pub(super) fn quads_len(&self, k: usize) -> usize {
-        k.next_multiple_of(self.k_step) * self.nr
+        self.padded_k(k) * self.nr
     }
 
     /// Bytes of a panel: quads, and masks in whole lines of a cache.

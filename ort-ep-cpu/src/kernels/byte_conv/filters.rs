@@ -24,6 +24,8 @@ pub(super) struct Filters {
     pub(super) zeros: Vec<i32>,
     /// The number of quantized values in a filter.
     k: usize,
+    /// Terms of a product: those, and zeros that pad channels.
+    pub(super) terms: usize,
 }
 
 /// How weights are packed, which selects the algorithm.
@@ -71,7 +73,8 @@ impl Filters {
             (false, false) => rows(compiler, (roles.w, flip), group, [filters, channels, taps])?,
         };
         let sums = sums(compiler, roles.w, (filters, k), flip)?;
-        Some(Self { form, sums, zeros, k })
+        let terms = if are_channels_last { k } else { columns_k(channels, taps) };
+        Some(Self { form, sums, zeros, k, terms })
     }
 
     /// The number of filters.
@@ -106,7 +109,7 @@ impl Filters {
         }
     }
 
-    /// Whether sums need a correction for the zero points of the weights, by [`Zeros::by_element`].
+    /// Whether sums need a correction for the zero points of the weights, by [`correct`](ort_kernels::gemm_i8::correct).
     pub(super) fn has_zeros(&self) -> bool {
         !matches!(self.form, Form::Depthwise { .. }) && self.zeros.iter().any(|&zero| zero != 0)
     }
@@ -147,9 +150,9 @@ fn rows(
     [filters, channels, taps]: [usize; 3],
 ) -> Option<Form> {
     let (isa, k) = (compiler.cpu.isa, columns_k(channels, taps));
-    // Matrix tiles read whole steps of rows, also behind the last.
-    let k_step = variant(isa).k_step;
-    let slack = if k.is_multiple_of(k_step) || k_step == 4 { 0 } else { k_step };
+    // What is read behind the last row.
+    let variant = variant(isa, k);
+    let slack = if variant.reads_steps() { variant.padded_k(k) - k } else { 0 };
     let len = match flip == 0 && taps == 1 && slack == 0 {
         true => 0,
         false => filters.checked_mul(k)?.checked_add(slack)?,
@@ -159,7 +162,7 @@ fn rows(
     if len + masks_len == 0 {
         return Some(Form::Rows { packed: Packed::default(), len });
     }
-    let parameters = [variant(isa).mr, usize::from(flip), group, len, masks_len];
+    let parameters = [variant.mr, usize::from(flip), group, len, masks_len];
     let recipe = Recipe {
         name: "gemm_i8/rows",
         // bounded: by their number

@@ -387,7 +387,7 @@ impl Kernel for ByteConv {
     fn variant(&self) -> &'static str {
         match self.filters.form {
             Form::Depthwise { .. } => ort_kernels::depthwise_i8::variant(self.cpu.isa).name,
-            _ => variant_name(self.cpu.isa),
+            _ => variant_name(self.cpu.isa, self.filters.terms),
         }
     }
 }

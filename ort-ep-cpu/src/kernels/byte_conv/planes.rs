@@ -5,7 +5,7 @@ use std::ops::Range;
 use ort_ep::Threads;
 use ort_kernels::Isa;
 use ort_kernels::gemm_i8::{
-    Columns, Gemm, Signs, Start, Zeros, columns_k, packed_b_len, row_masks_len, variant,
+    Columns, Gemm, Signs, Start, columns_k, correct, packed_b_len, row_masks_len, variant,
 };
 
 use super::{ByteConv, Channels, Finish, Geometry, Operands};
@@ -42,7 +42,7 @@ impl Scratch {
         let most = (MAX_PACKED / k.max(1)).next_multiple_of(MIN_COLUMNS).max(MIN_COLUMNS);
         let [few, many] = COLUMNS;
         let bytes = size_of::<i32>().saturating_mul(filters).saturating_add(k);
-        let block = BLOCK_BYTES / variant(isa).n_tiles;
+        let block = BLOCK_BYTES / variant(isa, k).n_tiles;
         let n = (block / bytes.max(1)).clamp(few, many).min(most) / MIN_COLUMNS;
         let n = (n - usize::from(n.is_multiple_of(2))) * MIN_COLUMNS;
         let whole_lines = |bytes: usize| bytes.next_multiple_of(LINE) / 4;
@@ -157,10 +157,7 @@ fn part<T>(
         part.for_each_row(|row, y| {
             let sums = &mut sums[(row - rows.start) * own.len()..][..own.len()];
             if has_zeros {
-                let zeros = Zeros { a: 0, b: kernel.filters.zeros[first + row] };
-                for (sum, &column_sum) in sums.iter_mut().zip(&*column_sums) {
-                    *sum = sum.wrapping_add(zeros.by_element(column_sum));
-                }
+                correct(isa, sums, kernel.filters.zeros[first + row], column_sums);
             }
             finish.run(Channels::One(first + row), sums, &mut y[within.clone()]);
         });

@@ -6,7 +6,7 @@ use std::ops::Range;
 use ort_ep::{Packed, Recipe, Threads};
 use ort_kernels::Isa;
 use ort_kernels::gemm_i8::{
-    Bytes, Gemm, Signs, Start, Zeros, pack_b_while, packed_b_len, row_sum, rows_of_far, variant,
+    Bytes, Gemm, Signs, Start, correct, pack_b_while, packed_b_len, row_sum, rows_of_far, variant,
 };
 use ort_kernels::transpose::Transposed;
 use ort_tensor::{AlignedBuf, go_on};
@@ -28,7 +28,7 @@ pub(super) fn pack(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Pa
     let (isa, k) = (compiler.cpu.isa, channels * taps);
     let recipe = Recipe {
         name: "gemm_i8/b",
-        parameters: vec![variant(isa).layout(), 2],
+        parameters: vec![variant(isa, k).layout(), 2],
         n_bytes: packed_b_len(isa, k, n),
     };
     // Allocated here, as packing cannot fail. Nothing is written to it if the packed form exists already.
@@ -52,13 +52,13 @@ pub(super) fn pack(compiler: &Compiler<'_>, input: usize, flip: u8) -> Option<Pa
 
 /// Elements of scratch per thread: rows, in units of four bytes, and sums.
 pub(super) fn scratch_len(isa: Isa, geometry: &Geometry) -> usize {
-    rows_len(isa, geometry) + rows_at_once(isa, geometry.k) * geometry.filters
+    rows_len(isa, geometry) + rows_at_once(isa, geometry.k, 0) * geometry.filters
 }
 
 /// The rows that a thread gathers at a time if no sums are stored: more where the weights are not in a near cache.
 fn n_gathered(isa: Isa, geometry: &Geometry) -> usize {
     let far = rows_of_far(isa, padded(isa, geometry.k), geometry.filters);
-    rows_at_once(isa, geometry.k).max(far.unwrap_or(0))
+    rows_at_once(isa, geometry.k, 0).max(far.unwrap_or(0))
 }
 
 /// Elements of scratch for the rows that a thread gathers at a time.
@@ -68,7 +68,7 @@ fn rows_len(isa: Isa, geometry: &Geometry) -> usize {
 
 /// The length of gathered rows, in whole steps: what follows a row is multiplied by the zeros that pad the weights.
 fn padded(isa: Isa, k: usize) -> usize {
-    k.next_multiple_of(variant(isa).k_step)
+    variant(isa, k).padded_k(k)
 }
 
 /// Computes `y`: `[images, positions, filters]`. `finish` converts sums to results.
@@ -83,7 +83,7 @@ pub(super) fn compute<T: Send>(
     let n_images = y.len() / (m * n);
     let cost = y.len().saturating_mul(geometry.k / 4 + COST);
     let n_parts = n_parts(threads, cost).div_ceil(n_images);
-    let band = band(variant(kernel.cpu.isa).mr, m, n_parts);
+    let band = band(variant(kernel.cpu.isa, geometry.k).mr, m, n_parts);
     let team = Team::new(threads, n_images * m.div_ceil(band));
     let team = team.with_scratch(scratch, scratch_len(kernel.cpu.isa, geometry));
     let images = y.chunks_exact_mut(m * n).enumerate();
@@ -112,7 +112,7 @@ fn part<T>(
 ) {
     let (k, n, image_len) = (geometry.k, geometry.filters, geometry.channels * geometry.n_inputs());
     let image = &operands.x[i * image_len..][..image_len];
-    let (isa, n_rows) = (kernel.cpu.isa, rows_at_once(kernel.cpu.isa, k));
+    let (isa, n_rows) = (kernel.cpu.isa, rows_at_once(kernel.cpu.isa, k, 0));
     let (read, sums) = scratch.split_at_mut(rows_len(isa, geometry));
     let read: &mut [u8] = bytemuck::cast_slice_mut(read);
     let sums: &mut [i32] = bytemuck::cast_slice_mut(sums);
@@ -154,10 +154,7 @@ fn part<T>(
         Gemm { a, ..gemm }.run(0..block.len(), 0..n, &mut sums[..block.len() * n]);
         for ((i, sums), y) in sums.chunks_exact_mut(n).enumerate().zip(y.chunks_exact_mut(n)) {
             if has_zeros {
-                let row_sum = row_sum(&a[i * row_len..][..k]);
-                for (sum, &b) in sums.iter_mut().zip(&kernel.filters.zeros) {
-                    *sum = sum.wrapping_add(Zeros { a: 0, b }.by_element(row_sum));
-                }
+                correct(isa, sums, row_sum(&a[i * row_len..][..k]), &kernel.filters.zeros);
             }
             finish.run(Channels::From(0), sums, y);
         }

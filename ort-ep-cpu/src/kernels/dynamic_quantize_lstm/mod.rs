@@ -308,7 +308,7 @@ impl Kernel for LstmKernel {
     }
 
     fn variant(&self) -> &'static str {
-        variant_name(self.cpu.isa)
+        variant_name(self.cpu.isa, self.input.max(self.hidden))
     }
 }
 

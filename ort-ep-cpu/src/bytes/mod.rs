@@ -1,171 +1,40 @@
 //! Products of bytes, `C = Σ_k (A − a_zero)·(B − b_zero)`, exact in i32, shared by the threads of a
 //! run. The right operand is a constant, packed once.
 
+mod right;
+
+pub(crate) use right::{Right, RightView};
+
 use std::ops::Range;
 
-use ort_ep::{KernelError, Packed, Recipe, Threads};
+use ort_ep::{KernelError, Threads};
 use ort_kernels::Isa;
-use ort_kernels::gemm_i8::{
-    Bytes, Gemm, Signs, Start, Variant, Zeros, column_sums_while, pack_b_while, packed_b_len,
-    row_sum, variant,
-};
+use ort_kernels::gemm_i8::{Gemm, Signs, Start, Variant, correct, row_sum, variant};
 use ort_kernels::quantize::Requantize;
-use ort_tensor::{DType, Inputs, Pace, Tensor, TensorView, collected, filled, go_on};
+use ort_tensor::{DType, Inputs, Pace, Tensor, TensorView, collected};
 
 use crate::cpu::{Cpu, Team, floats, n_parts, numbers};
 use crate::cut::{Along, Cut, Part};
-use crate::kernels::Compiler;
 use crate::pieces::wanted;
 
 /// XOR mask between unsigned bytes and signed ones, which are 128 less.
 pub(crate) const FLIP: u8 = 0x80;
 /// About the rows whose sums a thread computes at a time.
 const ROWS: usize = 40;
-/// Columns whose sums a thread computes at a time: an odd number of panels, as rows that are many lines apart share few sets.
+/// Columns whose sums a thread computes at a time: an odd number of panels, as rows that are many lines apart share few sets;
+/// and more of few rows.
 const COLUMNS: usize = 160;
+/// Sums of few rows that a thread computes at a time.
+const SUMS: usize = 8 << 10;
 /// Bytes of rows that stay in a cache while they are multiplied.
 const CACHED_BYTES: usize = 128 << 10;
 
 /// The rows whose sums a thread computes at a time: whole tiles, more than one if variants compute several together and
-/// rows of `len` bytes fit the cache.
-pub(crate) fn rows_at_once(isa: Isa, len: usize) -> usize {
-    let Variant { mr, n_tiles, .. } = variant(isa);
+/// rows of `k` terms, and of sums of `n` columns, fit the cache.
+pub(crate) fn rows_at_once(isa: Isa, k: usize, n: usize) -> usize {
+    let Variant { mr, n_tiles, .. } = variant(isa, k);
+    let len = k.max(n * size_of::<i32>());
     (ROWS / mr).max(n_tiles.min(CACHED_BYTES / len.max(1) / mr)).max(1) * mr
-}
-
-/// A constant right operand `[k, n]` of int8 or uint8, with its zero points.
-#[derive(Debug)]
-pub(crate) struct Right {
-    panels: Packed,
-    /// The sum of each column, flipped like the panels, as i32.
-    sums: Packed,
-    /// The zero point of each column, flipped likewise.
-    zeros: Vec<i32>,
-    pub(crate) k: usize,
-    pub(crate) n: usize,
-}
-
-impl Right {
-    /// The constant at `input`, `[k, n]` or stored transposed, with the zero points at `zero_input`:
-    /// absent, one, or one per column. `None` if either is not such a constant.
-    pub(crate) fn compile(
-        compiler: &Compiler<'_>,
-        input: usize,
-        zero_input: usize,
-        is_transposed: bool,
-    ) -> Option<Self> {
-        let constant = compiler.constant(input)?;
-        let &[rows, columns] = constant.shape() else { return None };
-        let (k, n) = if is_transposed { (columns, rows) } else { (rows, columns) };
-        let flip = flip_to_signed(constant.dtype())?;
-        let zeros = match compiler.fact(zero_input) {
-            None => vec![i32::from(flip.cast_signed())],
-            Some(_) => quantized_values(compiler.constant(zero_input)?, flip)?,
-        };
-        Stored { input, first: 0, k, n, flip, is_transposed }.pack(compiler, &zeros)
-    }
-
-    /// Matrix `d` of the constant at `input`, `[matrices, k, n]`, with the zero points at
-    /// `zero_input`: `[matrices]` or `[matrices, n]`. `None` if either is not such a constant.
-    pub(crate) fn compile_one(
-        compiler: &Compiler<'_>,
-        input: usize,
-        zero_input: usize,
-        d: usize,
-    ) -> Option<Self> {
-        let constant = compiler.constant(input)?;
-        let &[n_matrices, k, n] = constant.shape() else { return None };
-        let flip = flip_to_signed(constant.dtype())?;
-        let zeros = quantized_values(compiler.constant(zero_input)?, flip)?;
-        let zeros = zeros.chunks_exact((zeros.len() / n_matrices.max(1)).max(1)).nth(d)?;
-        let stored = Stored { input, first: d * k * n, k, n, flip, is_transposed: false };
-        stored.pack(compiler, zeros)
-    }
-
-    /// The operand of a product.
-    pub(crate) fn view(&self) -> RightView<'_> {
-        RightView {
-            panels: self.panels.bytes(),
-            sums: bytemuck::cast_slice(self.sums.bytes()),
-            zeros: &self.zeros,
-            k: self.k,
-            n: self.n,
-        }
-    }
-
-    /// The sum of each column minus `k` times its zero point: the factor of the left operand's zero point.
-    /// `None` if the allocation fails.
-    pub(crate) fn less(&self) -> Option<Vec<i32>> {
-        collected(self.view().starts(1).map(i32::wrapping_neg)).ok()
-    }
-}
-
-/// A right operand `[k, n]`, packed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RightView<'a> {
-    /// What [`pack_b`] wrote.
-    pub(crate) panels: &'a [u8],
-    /// The sum of each column, flipped like the panels.
-    pub(crate) sums: &'a [i32],
-    /// The zero point of each column, flipped likewise.
-    pub(crate) zeros: &'a [i32],
-    pub(crate) k: usize,
-    pub(crate) n: usize,
-}
-
-impl RightView<'_> {
-    /// The initial sum of each column, for left operands with zero point `a_zero`.
-    fn starts(&self, a_zero: i32) -> impl Iterator<Item = i32> {
-        let columns = self.zeros.iter().zip(self.sums);
-        columns.map(move |(&b, &sum)| Zeros { a: a_zero, b }.by_column(self.k, sum))
-    }
-}
-
-/// The location of a matrix in a constant of bytes.
-#[derive(Clone, Copy, Debug)]
-struct Stored {
-    input: usize,
-    /// Index of its first byte.
-    first: usize,
-    k: usize,
-    n: usize,
-    flip: u8,
-    is_transposed: bool,
-}
-
-impl Stored {
-    /// Packs the matrix as a right operand with these zero points, one or one per column.
-    fn pack(self, compiler: &Compiler<'_>, zeros: &[i32]) -> Option<Right> {
-        let Self { input, first, k, n, flip, is_transposed } = self;
-        let strides = if is_transposed { [1, k] } else { [n, 1] };
-        let zeros = match *zeros {
-            [zero] => filled(zero, n).ok()?,
-            _ if zeros.len() == n => collected(zeros.iter().copied()).ok()?,
-            _ => return None,
-        };
-        let isa = compiler.cpu.isa;
-        let recipe = Recipe {
-            name: "gemm_i8/b",
-            parameters: vec![variant(isa).layout(), u64::from(is_transposed), first as u64],
-            n_bytes: packed_b_len(isa, k, n),
-        };
-        let panels = compiler.pack_for_runs(input, &recipe, |data: &[u8], packed| {
-            let b = Bytes { data: &data[first..], k, n, strides };
-            pack_b_while(isa, &b, flip, packed, || go_on().is_ok());
-        })?;
-        let recipe = Recipe {
-            name: "gemm_i8/column_sums",
-            parameters: vec![u64::from(is_transposed), first as u64],
-            n_bytes: n * size_of::<i32>(),
-        };
-        let sums = compiler.pack(input, &recipe, |data: &[u8], sums: &mut [u8]| {
-            let data = &data[first..];
-            let b = Bytes { data, k, n, strides };
-            let sums = bytemuck::cast_slice_mut(sums);
-            column_sums_while(isa, &b, flip, sums, || go_on().is_ok());
-        })?;
-        Some(Right { panels, sums, zeros, k, n })
-    }
 }
 
 /// The flip that converts elements of this type to signed bytes; `None` if they are not bytes.
@@ -240,19 +109,18 @@ impl ByteProduct<'_> {
         (self.m * self.right.k).next_multiple_of(64)
     }
 
-    /// The rows whose sums a thread computes at a time.
-    fn rows_at_once(&self) -> usize {
-        rows_at_once(self.cpu.isa, self.right.k.max(self.columns_at_once() * size_of::<i32>()))
+    /// The rows and columns whose sums a thread computes at a time.
+    fn at_once(&self) -> [usize; 2] {
+        let RightView { k, n, .. } = self.right;
+        let rows = self.m.min(rows_at_once(self.cpu.isa, k, COLUMNS));
+        let columns = (SUMS / rows.max(1) / COLUMNS).max(1) * COLUMNS;
+        [rows, n.min(columns)]
     }
 
-    /// The columns whose sums a thread computes at a time.
-    fn columns_at_once(&self) -> usize {
-        self.right.n.clamp(1, COLUMNS)
-    }
-
-    /// Elements of scratch per thread: the sums of a few rows and columns.
+    /// Elements of scratch per thread: the sums of a few rows and columns, and those of the rows of A.
     fn scratch_len(&self) -> usize {
-        self.m.min(self.rows_at_once()) * self.columns_at_once()
+        let [rows, columns] = self.at_once();
+        rows * columns + rows
     }
 
     /// Bytes of scratch for a run.
@@ -354,36 +222,39 @@ impl ByteProduct<'_> {
         &self,
         gemm: &Gemm<'_>,
         mut part: Part<'_, T>,
-        sums: &mut [i32],
+        scratch: &mut [i32],
         finish: &impl Fn(Range<usize>, &[i32], &mut [T]),
     ) {
+        let ([n_rows, n_columns], k) = (self.at_once(), gemm.k);
+        let (sums, row_sums) = scratch.split_at_mut(n_rows * n_columns);
         let (rows, columns) = (part.rows.clone(), part.columns.clone());
-        let (n_rows, n_columns) = (self.rows_at_once(), self.columns_at_once());
-        for row in rows.clone().step_by(n_rows) {
-            let block = row..rows.end.min(row + n_rows);
-            for column in columns.clone().step_by(n_columns) {
+        let zeros = Some(self.right.zeros).filter(|_| self.has_zeros(&columns));
+        for first in rows.clone().step_by(n_rows.max(1)) {
+            let block = first..rows.end.min(first + n_rows);
+            if zeros.is_some() {
+                for (sum, row) in row_sums.iter_mut().zip(block.clone()) {
+                    *sum = row_sum(&gemm.a[row * k..][..k]);
+                }
+            }
+            for column in columns.clone().step_by(n_columns.max(1)) {
                 let own = column..columns.end.min(column + n_columns);
-                let (has_zeros, n) = (self.has_zeros(&own), own.len());
-                let sums = &mut sums[..block.len() * n];
+                let sums = &mut sums[..block.len() * own.len()];
                 gemm.run(block.clone(), own.clone(), sums);
-                for (row, sums) in block.clone().zip(sums.chunks_exact_mut(n)) {
-                    if has_zeros {
-                        let row_sum = row_sum(&gemm.a[row * gemm.k..][..gemm.k]);
-                        for (sum, &b) in sums.iter_mut().zip(&self.right.zeros[own.clone()]) {
-                            *sum = sum.wrapping_add(Zeros { a: 0, b }.by_element(row_sum));
-                        }
+                for (i, sums) in sums.chunks_exact_mut(own.len()).enumerate() {
+                    if let Some(zeros) = zeros {
+                        correct(gemm.isa, sums, row_sums[i], &zeros[own.clone()]);
                     }
-                    let y = &mut part.row(row - rows.start)[column - columns.start..][..n];
-                    finish(own.clone(), sums, y);
+                    let y = part.row(first - rows.start + i);
+                    finish(own.clone(), sums, &mut y[column - columns.start..][..own.len()]);
                 }
             }
         }
     }
 }
 
-/// The name of the kernel that computes the sums.
-pub(crate) fn variant_name(isa: Isa) -> &'static str {
-    match variant(isa).name {
+/// The name of the kernel that computes the sums of products of `k` terms.
+pub(crate) fn variant_name(isa: Isa, k: usize) -> &'static str {
+    match variant(isa, k).name {
         "amx_32x32" => "gemm_i8/amx_32x32",
         "avx512vnni_10x32" => "gemm_i8/avx512vnni_10x32",
         "avx2_4x16" => "gemm_i8/avx2_4x16",
